@@ -74,8 +74,8 @@ from pymc_bdmc.simulations import FromPosterior as FromPosterior
 from pymc_bdmc.simulations import FromPrior as FromPrior
 from pymc_bdmc.simulations import Given as Given
 from pymc_bdmc.simulations import Matched as Matched
-from pymc_bdmc.studies.compare_designs import compare_designs as compare_designs
 from pymc_bdmc.studies.compare_models import compare_models as compare_models
+from pymc_bdmc.studies.information import compare_designs as compare_designs
 from pymc_bdmc.studies.information import information_gain as information_gain
 from pymc_bdmc.studies.plan import plan as plan
 from pymc_bdmc.studies.point_null import point_null as point_null
@@ -84,22 +84,22 @@ from pymc_bdmc.studies.sensitivity import sensitivity as sensitivity
 from pymc_bdmc.testbeds.tempering import temper as temper
 
 if TYPE_CHECKING:
-    from pymc_bdmc.plots.agreement import plot_agreement as plot_agreement
-    from pymc_bdmc.plots.burn_in import plot_burn_in as plot_burn_in
-    from pymc_bdmc.plots.compare import plot_compare as plot_compare
-    from pymc_bdmc.plots.consistency import plot_consistency as plot_consistency
-    from pymc_bdmc.plots.convergence import plot_convergence as plot_convergence
-    from pymc_bdmc.plots.distance import plot_distance as plot_distance
-    from pymc_bdmc.plots.error_analysis import plot_error_analysis as plot_error_analysis
-    from pymc_bdmc.plots.estimators import plot_estimators as plot_estimators
-    from pymc_bdmc.plots.hysteresis import plot_hysteresis as plot_hysteresis
-    from pymc_bdmc.plots.information import plot_information as plot_information
-    from pymc_bdmc.plots.plan import plot_plan as plot_plan
-    from pymc_bdmc.plots.pointwise import plot_pointwise as plot_pointwise
-    from pymc_bdmc.plots.sandwich import plot_sandwich as plot_sandwich
-    from pymc_bdmc.plots.sensitivity import plot_sensitivity as plot_sensitivity
-    from pymc_bdmc.plots.tempering import plot_tempering as plot_tempering
-    from pymc_bdmc.plots.work import plot_work as plot_work
+    from pymc_bdmc.plots import plot_agreement as plot_agreement
+    from pymc_bdmc.plots import plot_burn_in as plot_burn_in
+    from pymc_bdmc.plots import plot_compare as plot_compare
+    from pymc_bdmc.plots import plot_consistency as plot_consistency
+    from pymc_bdmc.plots import plot_convergence as plot_convergence
+    from pymc_bdmc.plots import plot_distance as plot_distance
+    from pymc_bdmc.plots import plot_error_analysis as plot_error_analysis
+    from pymc_bdmc.plots import plot_estimators as plot_estimators
+    from pymc_bdmc.plots import plot_hysteresis as plot_hysteresis
+    from pymc_bdmc.plots import plot_information as plot_information
+    from pymc_bdmc.plots import plot_plan as plot_plan
+    from pymc_bdmc.plots import plot_pointwise as plot_pointwise
+    from pymc_bdmc.plots import plot_sandwich as plot_sandwich
+    from pymc_bdmc.plots import plot_sensitivity as plot_sensitivity
+    from pymc_bdmc.plots import plot_tempering as plot_tempering
+    from pymc_bdmc.plots import plot_work as plot_work
 
 __all__ = [
     "DataPath", "FittedPath", "FromHyperparameters", "FromPosterior", "FromPrior", "Given",
@@ -122,7 +122,7 @@ pymc.sample_bdmc = sample_bdmc
 def __getattr__(name: str) -> Any:
     """Import plots when they are used: arviz-plots and its backends take as long as PyMC."""
     if name.startswith("plot_") and name in __all__:
-        return getattr(import_module(f"pymc_bdmc.plots.{name.removeprefix('plot_')}"), name)
+        return getattr(import_module("pymc_bdmc.plots"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

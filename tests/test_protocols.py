@@ -203,4 +203,4 @@ def test_plots(name):
     """A plot takes what all plots of arviz-plots take."""
     shared = ["plot_collection", "backend", "aes_by_visuals", "visuals", "pc_kwargs"]
     assert list(signature(getattr(bdmc, name)).parameters)[-5:] == shared
-    assert getattr(bdmc, name).__module__ == f"pymc_bdmc.plots.{name.removeprefix('plot_')}"
+    assert getattr(bdmc, name).__module__.startswith("pymc_bdmc.plots.")

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -32,7 +31,6 @@ COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
     "gradient_evaluations", "seconds", "valid", "reason",
 ]  # fmt: skip
-SHOWN = ["log_ml", "error", "log_bayes_factor", "probability", "runs", "valid"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,9 +80,9 @@ class ModelChoice:
     results: dict[str, list[xr.DataTree]]
 
     def __repr__(self) -> str:
-        told = conclusions(self.table)
+        lines = conclusions(self.table)
         if self.known:
-            told.append(
+            lines.append(
                 "More runs would not bring another model to the top "
                 f"({100 * self.confidence:.5g} % confidence), unless runs missed a part of a "
                 "posterior."
@@ -92,11 +90,12 @@ class ModelChoice:
         elif self.best:
             beaten = self.table["beaten"] | (self.table.index == self.best)
             names = ", ".join(self.table.index[~beaten])
-            told.append(f"More runs may bring another model to the top: {names}.")
-        # The column `valid` tells nothing if all of it is true.
-        shown = SHOWN[:-1] if self.table["valid"].all() else SHOWN
+            lines.append(f"More runs may bring another model to the top: {names}.")
+        shown = ["log_ml", "error", "log_bayes_factor", "probability", "runs"]
+        if not self.table["valid"].all():
+            shown.append("valid")
         table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
-        return "\n".join([*told, repr(Table(table))])
+        return "\n".join([*lines, repr(Table(table))])
 
 
 def compare_models(
@@ -177,58 +176,49 @@ def compare_models(
     >>> found.best, found.known
     ('near', True)
     """
-    _check(models, target_error, confidence, max_looks, max_time, options)
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise ValueError(
+            'models: a mapping of names to two or more models is needed, such as {"a": model_a, '
+            '"b": model_b}.'
+        )
+    if given := [name for name, each in models.items() if isinstance(each, xr.DataTree)]:
+        raise ValueError(f"models: {given} are results; bdmc.compare compares those.")
+    check_positive(target_error=target_error, max_time=max_time)
+    check_counts(max_looks=max_looks)
+    check_confidence(confidence)
     check_flags(progressbar=progressbar)
-    entrants = [_Entrant(name, model, i) for i, (name, model) in enumerate(models.items())]
+    refuse(options, ("simulate", "store", "target_gap"), "compare_models makes its own runs")
     first = options | ({} if target_error is None else {"target_error": target_error})
     later = {name: each for name, each in options.items() if name != "chains"}
     entropy, started = entropy_of(random_seed), time.monotonic()
-    rows = {each.name: max_looks for each in entrants}
-    with ChainProgress(rows, progressbar, "Rounds of runs", "log ML") as progress:
+    results: dict[str, list[xr.DataTree]] = {name: [] for name in models}
+    rows: dict[str, dict] = {}
+    title = "Rounds of runs", "log ML"
+    with ChainProgress(dict.fromkeys(models, max_looks), progressbar, *title) as progress:
         for look in range(1, max_looks + 1):
-            for each in _contenders(entrants):
-                seed = stream(entropy, Purpose.COMPARE, each.place, look)
-                more = first if look == 1 else later | {"chains": each.runs}
+            for place, (name, model) in enumerate(models.items()):
+                if look > 1 and rows[name]["beaten"]:
+                    continue
+                seed = stream(entropy, Purpose.COMPARE, place, look)
+                more = first if look == 1 else later | {"chains": rows[name]["runs"]}
                 try:
-                    each.add(real_run(each.model, random_seed=seed, progressbar=False, **more))
+                    dt = real_run(model, random_seed=seed, progressbar=False, **more)
                 except KeyboardInterrupt:
                     if look == 1:
                         raise
-                    return _choice(entrants, confidence, look - 1)
-                progress.advance(each.name, 1, each.log_ml.value)
+                    return _choice(rows, confidence, look - 1, results)
+                results[name].append(dt)
+                rows[name] = _row(results[name])
+                progress.advance(name, 1, rows[name]["log_ml"])
             if look == 1:
-                check_comparable({each.name: each.results[0] for each in entrants}, same_data)
-            _judge(entrants, (1 - round_confidence(confidence, look)) / (len(entrants) - 1))
-            for each in entrants:
-                if each.beaten:
-                    progress.complete(each.name)
+                check_comparable({name: each[0] for name, each in results.items()}, same_data)
+            _judge(rows, (1 - round_confidence(confidence, look)) / (len(models) - 1))
+            for name in (beaten := [name for name in models if rows[name]["beaten"]]):
+                progress.complete(name)
             late = max_time is not None and time.monotonic() - started > max_time
-            if late or len(_contenders(entrants)) < 2:
+            if late or len(beaten) > len(models) - 2:
                 break
-    return _choice(entrants, confidence, look)
-
-
-_NO_RUNS = Estimate(np.nan, np.nan, "forward average", False, "no runs")
-
-
-@dataclass(eq=False)
-class _Entrant:
-    """A model with the runs that it has so far."""
-
-    name: str
-    model: pm.Model
-    place: int
-    results: list[xr.DataTree] = field(default_factory=list)
-    beaten: bool = False
-    log_ml: Estimate = field(default=_NO_RUNS)
-
-    def add(self, result: xr.DataTree) -> None:
-        self.results.append(result)
-        self.log_ml = pooled_log_ml(self.results)
-
-    @property
-    def runs(self) -> int:
-        return sum(Reading.of(dt).side("real").chains for dt in self.results)
+    return _choice(rows, confidence, look, results)
 
 
 def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
@@ -243,49 +233,22 @@ def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
     # Each result has its own P(S), whose error moves its share of the sum.
     shares = np.array([np.exp(each - joined.max()).sum() for each in weights])
     mass_error = float(np.linalg.norm(shares / shares.sum() * errors))
-    other = next(filter(None, map(refuting_path, reads)), "")
-    reason = average.reason
-    if other:
-        reason = f"runs on path {other!r} give a higher log ML; {reason}"
     error = float(np.hypot(average.error, mass_error))
-    valid = average.valid and not other
-    return Estimate(average.value, error, average.method, valid, reason)
+    if other := next(filter(None, map(refuting_path, reads)), ""):
+        reason = f"runs on path {other!r} give a higher log ML; {average.reason}"
+        return replace(average, error=error, valid=False, reason=reason)
+    return replace(average, error=error)
 
 
-def _contenders(entrants: Sequence[_Entrant]) -> list[_Entrant]:
-    return [each for each in entrants if not each.beaten]
-
-
-def _judge(entrants: Sequence[_Entrant], delta: float) -> None:
-    """Mark the models that another one beats, each with probability δ of an error."""
-    contenders = [each for each in _contenders(entrants) if each.log_ml.valid]
-    best = max(contenders, key=lambda each: each.log_ml.value, default=None)
-    for each in contenders:
-        if best and each is not best:
-            reach = float(stdtrit(min(each.runs, best.runs) - 1, 1 - delta))
-            gap = best.log_ml.value - each.log_ml.value
-            each.beaten = bool(gap > reach * np.hypot(best.log_ml.error, each.log_ml.error))
-
-
-def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> ModelChoice:
-    rows = {each.name: _row(each) for each in entrants}
-    table = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=COLUMNS)
-    table = against_best(table)
-    best = str(table.index[0]) if table["valid"].any() else ""
-    left = [each.name for each in _contenders(entrants)]
-    results = {each.name: each.results for each in entrants}
-    return ModelChoice(best, left == [best], confidence, looks, table, results)
-
-
-def _row(entrant: _Entrant) -> dict:
+def _row(results: Sequence[xr.DataTree]) -> dict:
     """Return the columns of one model that do not depend on the others."""
-    found = entrant.log_ml
-    gradients, seconds = np.sum([Reading.of(dt).cost for dt in entrant.results], axis=0)
+    found, reads = pooled_log_ml(results), [Reading.of(dt) for dt in results]
+    gradients, seconds = np.sum([read.cost for read in reads], axis=0)
     return {
         "log_ml": found.value,
         "error": found.error if found.valid else np.nan,
-        "beaten": entrant.beaten,
-        "runs": entrant.runs,
+        "beaten": False,
+        "runs": sum(read.side("real").chains for read in reads),
         "gradient_evaluations": int(gradients),
         "seconds": float(seconds),
         "valid": found.valid,
@@ -293,23 +256,21 @@ def _row(entrant: _Entrant) -> dict:
     }
 
 
-def _check(
-    models: Mapping[str, pm.Model],
-    target_error: float | None,
-    confidence: float,
-    max_looks: int,
-    max_time: float | None,
-    options: Mapping[str, Any],
-) -> None:
-    """Refuse what is no comparison, before any sampling."""
-    if not isinstance(models, Mapping) or len(models) < 2:
-        raise ValueError(
-            'models: a mapping of names to two or more models is needed, such as {"a": model_a, '
-            '"b": model_b}.'
-        )
-    if results := [name for name, each in models.items() if isinstance(each, xr.DataTree)]:
-        raise ValueError(f"models: {results} are results; bdmc.compare compares those.")
-    check_positive(target_error=target_error, max_time=max_time)
-    check_counts(max_looks=max_looks)
-    check_confidence(confidence)
-    refuse(options, ("simulate", "store", "target_gap"), "compare_models makes its own runs")
+def _judge(rows: Mapping[str, dict], delta: float) -> None:
+    """Mark the models that another one beats, each with probability δ of an error."""
+    contenders = [row for row in rows.values() if row["valid"] and not row["beaten"]]
+    best = max(contenders, key=lambda row: row["log_ml"], default=None)
+    for row in contenders:
+        if best and row is not best:
+            reach = float(stdtrit(min(row["runs"], best["runs"]) - 1, 1 - delta))
+            gap = best["log_ml"] - row["log_ml"]
+            row["beaten"] = bool(gap > reach * np.hypot(best["error"], row["error"]))
+
+
+def _choice(
+    rows: Mapping[str, dict], confidence: float, looks: int, results: dict[str, list[xr.DataTree]]
+) -> ModelChoice:
+    table = against_best(pd.DataFrame.from_dict(rows, orient="index").reindex(columns=COLUMNS))
+    best = str(table.index[0]) if table["valid"].any() else ""
+    left = [name for name, row in rows.items() if not row["beaten"]]
+    return ModelChoice(best, left == [best], confidence, looks, table, results)

@@ -1,6 +1,6 @@
-"""Ask before the data how much an experiment will tell: the expected information gain."""
+"""Ask before the data how much experiments will tell: their expected information gain."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.density.checks import check_simulable, checked_model
-from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
@@ -24,9 +23,6 @@ from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.simulations import FromPrior, Simulated, Simulation
 from pymc_bdmc.studies.runs import refuse
 
-DATASETS = 100
-"""Simulated data sets by default."""
-CONFIDENCE = 0.95
 NO_DATA_YET = (
     ("simulate", "real_data", "posterior", "target_error"), "the experiment has no data yet"
 )  # fmt: skip
@@ -57,7 +53,7 @@ class InformationGain:
     @property
     def error(self) -> float:
         """Return the standard error of the value over data sets, nats."""
-        return mean_and_error(self.table.mean(axis=1))[1]
+        return float(self.table.mean(axis=1).sem())
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -69,9 +65,9 @@ class InformationGain:
         terms (Bahadur and Savage 1956). Order statistics need no such assumption, but they bound
         the median, and the expected gain is the mean.
         """
-        reach = stdtrit(len(self.table) - 1, (1 + CONFIDENCE) / 2)
-        low, high = (mean_and_error(self.table[end]) for end in ("lower", "upper"))
-        return low[0] - reach * low[1], high[0] + reach * high[1]
+        middle = self.table.mean()
+        reach = stdtrit(len(self.table) - 1, 0.975) * self.table.sem()
+        return float((middle - reach)["lower"]), float((middle + reach)["upper"])
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -96,7 +92,7 @@ def information_gain(
     model: pm.Model | None = None,
     of: str | Sequence[str] | None = None,
     *,
-    datasets: int = DATASETS,
+    datasets: int = 100,
     **options: Any,
 ) -> InformationGain:
     r"""Return the expected information gain of the data about the parameters, in nats.
@@ -152,7 +148,7 @@ def information_gain(
     if datasets == 1:
         raise ValueError("datasets: a single one has no error; pass two or more.")
     refuse(options, *NO_DATA_YET)
-    names = asked_variables(model, of)
+    names = _asked_variables(model, of)
     options |= {"real_data": False}
     if of is None:
         dt = sample_bdmc(model, simulate=FromPrior(datasets), **options)
@@ -160,7 +156,8 @@ def information_gain(
         return InformationGain(_gains(given, given, _log_ml(dt)), dt)
     seen = _observing(model, names)
     joint = sample_bdmc(seen, simulate=FromPrior(datasets), **options)
-    dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
+    sets = _sets(TemperedDensity(model), joint)
+    dt = sample_bdmc(model, simulate=_Known(len(sets), sets), **options)
     given = _log_ml(joint).sub(_log_densities(seen, joint, names), axis="index")
     return InformationGain(_gains(given["lower"], given["upper"], _log_ml(dt)), dt)
 
@@ -169,13 +166,10 @@ def information_gain(
 class _Known(Simulation):
     """Data sets that were simulated before, each with an exact sample of its posterior."""
 
+    datasets: int
     sets: Sequence[Simulated]
     name: ClassVar[str] = "prior"
     renews: ClassVar[bool] = False
-
-    @property
-    def datasets(self) -> int:  # type: ignore[override]
-        return len(self.sets)
 
     def check(self, density: TemperedDensity) -> None:
         """Raise nothing: data could be simulated."""
@@ -187,8 +181,8 @@ class _Known(Simulation):
         return list(self.sets)
 
 
-def asked_variables(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
-    """Return the names of the variables asked about; raise an error if nothing can be told."""
+def _asked_variables(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the variables asked about, if their information gain is defined."""
     check_simulable(model)
     free = {rv.name: rv for rv in model.free_RVs}
     if of is None:
@@ -231,7 +225,7 @@ def _sets(density: TemperedDensity, dt: xr.DataTree) -> list[Simulated]:
 
 def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> pd.Series:
     """Return the log density of observed variables given all others, by data set; nats."""
-    density, found = Loan(model).density, []
+    density, found = TemperedDensity(model), []
     for each in _sets(density, dt):
         density.set_data(each.data)
         factors = dict(density.factors(each.point))
@@ -255,6 +249,98 @@ def _gains(lower: pd.Series, upper: pd.Series, log_ml: pd.DataFrame) -> pd.DataF
     return table.dropna().rename_axis("dataset")
 
 
-def mean_and_error(values: pd.Series) -> tuple[float, float]:
-    """Return the mean of independent values, and its standard error."""
-    return float(values.mean()), float(values.std() / np.sqrt(len(values)))
+def compare_designs(
+    designs: Mapping[str, pm.Model],
+    of: str | Sequence[str] | None = None,
+    *,
+    random_seed: int = 0,
+    **options: Any,
+) -> pd.DataFrame:
+    """Compare experiments by their expected information gain.
+
+    Models with the same free variables, in the same order, draw the same parameters, so their
+    difference has a smaller error than either gain.
+
+    Parameters
+    ----------
+    designs : mapping of str to pymc.Model
+        Two or more models of the same parameters, by name.
+    of : str or sequence of str, optional
+        See `information_gain`.
+    random_seed : int, default 0
+        The same for every design.
+    **options
+        Passed to `information_gain`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by name, the largest gain first. Columns, in nats: ``gain`` and its ``error``; the
+        ends ``lower`` and ``upper`` of its 95 % interval, with the assumption of `information_gain`
+        on variances; ``lower_bound`` and ``upper_bound``, the means of its bounds; ``behind``, its
+        distance from the first row, and the standard error of that distance, ``behind_error``.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two designs, for other free variables in one of them, or another prior of
+        those that are asked about; see `information_gain`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> def design(at):
+    ...     with pm.Model() as model:
+    ...         pm.Normal("y", pm.Normal("slope") * np.array(at), 1, observed=np.zeros(len(at)))
+    ...     return model
+    >>> table = bdmc.compare_designs({"near": design([0.5, 1]), "far": design([1, 2])}, datasets=20,
+    ...                              cores=1, progressbar=False)
+    >>> list(table.index)
+    ['far', 'near']
+    """
+    if not isinstance(designs, Mapping) or len(designs) < 2:
+        raise ValueError("designs: a mapping of names to two or more models is needed.")
+    _check_designs(designs, of)
+    found = {
+        name: information_gain(model, of, random_seed=random_seed, **options)
+        for name, model in designs.items()
+    }
+    order = sorted(found, key=lambda name: -found[name].value)
+    table = pd.concat([found[name].summary for name in order])
+    table.index = pd.Index(order, name="design")
+    best = found[order[0]].table.mean(axis=1)
+    behind = [best - found[name].table.mean(axis=1) for name in order]
+    table[["behind", "behind_error"]] = [(each.mean(), each.sem()) for each in behind]
+    return table
+
+
+def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
+    """Raise an error if variables differ, or the shape or prior of those that are asked about."""
+    first, variables = next(iter(designs)), None
+    point: dict[str, np.ndarray] = {}
+    priors: dict[str, np.ndarray] = {}
+    for name, model in designs.items():
+        free = [rv.name for rv in checked_model(model).free_RVs]
+        variables = variables or free
+        if free != variables:
+            raise ValueError(
+                f"designs: {name!r} has the free variables {free}, and {first!r} has {variables}. "
+                "A design changes the data only."
+            )
+        asked, density = _asked_variables(model, of), TemperedDensity(model)
+        drawn, _ = density.prior.draw()
+        own = {value: drawn[value] for value, rv in density.titles.items() if rv in asked}
+        point = point or own
+        shapes = {value: each.shape for value, each in point.items()}
+        other = [density.titles[k] for k, each in own.items() if each.shape != shapes.get(k)]
+        if not other:
+            found = dict(density.factors({**drawn, **point}))
+            priors = priors or found
+            other = [each for each in asked if not np.allclose(found[each], priors[each])]
+        if other:
+            raise ValueError(
+                f"designs: {name!r} has another shape or prior of {', '.join(other)} than "
+                f"{first!r}. A design changes the data only."
+            )

@@ -1,8 +1,8 @@
 """Ask before the data how strong a Bayes factor an experiment of some size will give."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -22,15 +22,10 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.simulations import FromPrior
-from pymc_bdmc.studies.information import CONFIDENCE, NO_DATA_YET
+from pymc_bdmc.studies.information import NO_DATA_YET
 from pymc_bdmc.studies.runs import real_run, refuse
 
 _log = logging.getLogger("pymc.bdmc")
-
-DATASETS = 40
-"""Data sets that are simulated from each model at each size, by default."""
-STRONG = 10.0
-"""Bayes factor that counts as strong evidence by default (Jeffreys 1961, Appendix B)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,19 +59,16 @@ class Plan:
         """
         found, rows = self.log_bayes_factor, {}
         limit = np.log(self.strong)
-        for size in found["size"].values:
-            for truth in found["truth"].values:
-                each = found.sel(size=size, truth=truth).values
-                known = each[~np.isnan(each)]
-                low, median, high = (
-                    np.quantile(known, [0.05, 0.5, 0.95]) if known.size else [np.nan] * 3
-                )
-                rows[int(size), str(truth)] = {
-                    **_chance("strong", known >= limit),
-                    **_chance("misleading", known <= -limit),
-                    **{"low": low, "median": median, "high": high},
-                    "unknown": each.size - known.size,
-                }
+        for size, truth in product(found["size"].values, found["truth"].values):
+            each = found.sel(size=size, truth=truth).values
+            known = each[~np.isnan(each)]
+            ends = np.quantile(known, [0.05, 0.5, 0.95]) if known.size else [np.nan] * 3
+            rows[int(size), str(truth)] = {
+                **_chance("strong", known >= limit),
+                **_chance("misleading", known <= -limit),
+                **dict(zip(["low", "median", "high"], ends, strict=True)),
+                "unknown": each.size - known.size,
+            }
         table = pd.DataFrame.from_dict(rows, orient="index")
         table.index = pd.MultiIndex.from_tuples(table.index, names=["size", "truth"])
         return table
@@ -92,8 +84,8 @@ def plan(
     models: Mapping[str, Callable[[int], pm.Model]],
     sizes: Sequence[int],
     *,
-    datasets: int = DATASETS,
-    strong: float = STRONG,
+    datasets: int = 40,
+    strong: float = 10.0,
     random_seed: int = 0,
     progressbar: bool = True,
     **options: Any,
@@ -114,7 +106,7 @@ def plan(
     datasets : int, default 40
         Number of data sets from each model at each size.
     strong : float, default 10
-        Bayes factor from which evidence counts as strong.
+        Bayes factor from which evidence counts as strong, by Jeffreys (1961), Appendix B.
     random_seed : int, default 0
     progressbar : bool, default True
     **options
@@ -149,11 +141,8 @@ def plan(
     >>> found.table.shape
     (4, 10)
     """
-    if (
-        not isinstance(models, Mapping)
-        or len(models) != 2
-        or not all(map(callable, models.values()))
-    ):
+    is_pair = isinstance(models, Mapping) and len(models) == 2
+    if not is_pair or not all(map(callable, models.values())):
         raise ValueError(
             "models: two functions of the size that return models are needed, by name."
         )
@@ -163,18 +152,19 @@ def plan(
     check_positive(strong=strong)
     refuse(options, *NO_DATA_YET)
     built = {size: {name: build(size) for name, build in models.items()} for size in sizes}
-    for size, pair in built.items():
-        _check(size, pair)
-        built[size] = {name: _copied(model) for name, model in pair.items()}
+    built = {size: _copied(size, pair) for size, pair in built.items()}
     names = list(models)
     values, errors = np.full((2, len(sizes), 2, datasets), np.nan)
     places = list(product(enumerate(sizes), enumerate(names)))
     rows = {f"{truth}, {size}": datasets for (_, size), (_, truth) in places}
     with (
         ChainProgress(rows, progressbar, "Data sets", "log BF") as progress,
-        _quiet(),
+        ExitStack() as at_end,
         suppress(KeyboardInterrupt),
     ):
+        # Leave out the log of the calls, of which there are hundreds, but not their warnings.
+        at_end.callback(_log.setLevel, _log.level)
+        _log.setLevel(logging.WARNING)
         for (i, size), (j, truth) in places:
             entropy = [random_seed, i, j]
             both = built[size][truth], built[size][names[1 - j]]
@@ -191,35 +181,22 @@ def plan(
     return Plan(xr.DataArray(values, coords), xr.DataArray(errors, coords), strong)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out the log of the calls, of which there are hundreds, but not their warnings."""
-    level = _log.level
-    _log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        _log.setLevel(level)
-
-
-def _check(size: int, pair: Mapping[str, pm.Model]) -> None:
-    shapes = {}
+def _copied(size: int, pair: Mapping[str, pm.Model]) -> dict[str, pm.Model]:
+    """Return copies, whose data may be replaced, if data can be simulated and are alike."""
+    shapes, copies = {}, {}
     for name, model in pair.items():
         checked_model(model, may_be_null=True)
         check_simulable(model)
         shapes[name] = {rv.name: rv.type.shape for rv in model.observed_RVs}
+        with without_initial_values(model):
+            copies[name] = model.copy()
     (first, ours), (second, theirs) = shapes.items()
     if ours != theirs:
         raise ValueError(
             f"models: at size {size}, {first!r} observes {ours} and {second!r} observes {theirs}; "
             "both must have the same observed variables."
         )
-
-
-def _copied(model: pm.Model) -> pm.Model:
-    """Return a copy, whose data may be replaced."""
-    with without_initial_values(model):
-        return model.copy()
+    return copies
 
 
 def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options: dict):
@@ -236,5 +213,5 @@ def _chance(name: str, happened: np.ndarray) -> dict[str, float]:
     if not happened.size:
         return {name: np.nan, f"{name}_low": 0.0, f"{name}_high": 1.0}
     test = binomtest(int(happened.sum()), happened.size)
-    low, high = test.proportion_ci(CONFIDENCE)
+    low, high = test.proportion_ci(0.95)
     return {name: float(happened.mean()), f"{name}_low": low, f"{name}_high": high}

@@ -61,32 +61,29 @@ class PointNull:
 
     def __repr__(self) -> str:
         draws, run = self.of_draws, self.factor
+        apart = draws.value - run.value
         if not draws.valid:
             which = "; believe the run" if run.valid else ", and neither does the run"
-            second = f"The draws of the full model do not show it ({draws.reason}){which}."
-        else:
-            apart = draws.value - run.value
-            if not run.valid:
-                which = ", which is all that is known"
-            elif abs(apart) <= MOST_APART * np.hypot(draws.error, run.error):
-                which = (
-                    ", which agrees; believe the run, which does not need draws near the fixed "
-                    "values"
-                )
-            elif apart > 0:
-                which = (
-                    "; this is higher beyond chance, so the run of the null model missed part of "
-                    "the posterior: sample it with path='prior'"
-                )
-            else:
-                which = "; this is lower beyond chance, so the draws missed part; believe the run"
-            n = decimals(draws.error)
-            second = (
-                f"The draws of the full model give {draws.value:.{n}f} ± {draws.error:.{n}f} "
-                f"(generalised Savage-Dickey ratio){which}."
+        elif not run.valid:
+            which = ", which is all that is known"
+        elif abs(apart) <= MOST_APART * np.hypot(draws.error, run.error):
+            which = (
+                ", which agrees; believe the run, which does not need draws near the fixed values"
             )
+        elif apart > 0:
+            which = (
+                "; this is higher beyond chance, so the run of the null model missed part of the "
+                "posterior: sample it with path='prior'"
+            )
+        else:
+            which = "; this is lower beyond chance, so the draws missed part; believe the run"
+        found = f"do not show it ({draws.reason})"
+        if draws.valid:
+            n = decimals(draws.error)
+            value = f"{draws.value:.{n}f} ± {draws.error:.{n}f}"
+            found = f"give {value} (generalised Savage-Dickey ratio)"
         first = "The first model is the null model, and the second is the full one."
-        return f"{first} {run!r}\n{second}"
+        return f"{first} {run!r}\nThe draws of the full model {found}{which}."
 
 
 def point_null(
@@ -148,14 +145,12 @@ def point_null(
     if not isinstance(fixed, Mapping) or not fixed or not set(fixed) <= set(free):
         raise ValueError(f"fixed: a mapping of some of the free variables {free} is needed.")
     full = Reweighing(dt, model, "point_null")
+    values = {
+        name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
+        for name, value in fixed.items()
+    }
     with without_initial_values(model):
-        null = pm.do(
-            model,
-            {
-                name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
-                for name, value in fixed.items()
-            },
-        )
+        null = pm.do(model, values)
     result = sample_bdmc(null, simulate=None, **options)
     return PointNull(bayes_factor(result, dt), _of_draws(full, model, null, result), result)
 

@@ -1,7 +1,7 @@
 """Follow log ML over a prior, or any part of a model, from one run."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,116 +137,101 @@ def sensitivity(
     particles = Reweighing(dt, model or model_of_runs(dt, models), "sensitivity")
     base = recommended_log_ml(dt)
     limit = max_error or max(LARGEST_ERROR, 2 * base.error)
-    points = [_point(particles.to(each), limit) for each in models]
+    points = [_Point(found, _doubt(found.log_ml, limit)) for found in map(particles.to, models)]
     entropy = entropy_of(random_seed)
 
     def run(place: int) -> xr.DataTree:
-        _log.info(f"Fresh run for {values[place]!r}: {points[place].told}")
+        _log.info(f"Fresh run for {values[place]!r}: {points[place].doubt or 'to check it'}")
         seed = stream(entropy, Purpose.SENSITIVITY, place)
         return real_run(models[place], random_seed=seed, **options)
 
-    fresh = _fresh_runs(points, run)
-    rows = [_row(point, fresh.get(i), base) for i, point in enumerate(points)]
+    _add_fresh_runs(points, run)
+    rows = [_row(point, base) for point in points]
     return Table(rows, index=pd.Index(values, name="value"), columns=COLUMNS)
 
 
-@dataclass(frozen=True)
+def _doubt(own: Estimate, limit: float) -> str:
+    """Say why a reweighed log ML cannot be used; empty if it can."""
+    if own.valid and own.error > limit:
+        return f"its error by reweighting is {own.error:.2g}, above {limit:.2g}"
+    return "" if own.valid else own.reason
+
+
+@dataclass
 class _Point:
-    """A value of the curve as the particles see it."""
+    """A value of the curve by reweighting, a doubt about it, and a fresh run if there is one."""
 
     found: ReweighedModel
-    usable: bool
-    told: str
+    doubt: str
+    fresh: Estimate | None = None
+    cost: tuple[int, float] = (0, 0.0)
+    agrees: bool = False
+    """Whether the fresh run confirms the reweighed value."""
+    is_refuted: bool = False
+    """Whether the reweighed runs certify a higher log ML than the fresh run gives."""
 
-    def agrees(self, fresh: Estimate, runs: int) -> bool:
-        """Return whether a fresh run does not contradict the reweighed value."""
-        own = self.found.log_ml
-        reach = float(stdtrit(max(runs - 1, 1), 1 - MAX_CHANCE / 2))
-        return abs(own.value - fresh.value) <= reach * np.hypot(own.error, fresh.error)
+    def add(self, dt: xr.DataTree) -> None:
+        """Compare with a fresh run."""
+        read, own = Reading.of(dt), self.found.log_ml
+        fresh = recommended_log_ml(read)
+        reach = float(stdtrit(max(read.side("real").chains - 1, 1), 1 - MAX_CHANCE / 2))
+        near = abs(own.value - fresh.value) <= reach * np.hypot(own.error, fresh.error)
+        higher = self.found.log_weights
+        self.fresh, self.cost = fresh, read.cost
+        self.agrees = bool(fresh.valid and not self.doubt and near)
+        self.is_refuted = bool(higher.size) and refutes(
+            higher, read.real_log_weights, 1 - MAX_CHANCE
+        )
 
 
-def _point(found: ReweighedModel, limit: float) -> _Point:
-    own = found.log_ml
-    if own.valid and own.error > limit:
-        told = f"its error by reweighting is {own.error:.2g}, above {limit:.2g}"
-        return _Point(found, False, told)
-    return _Point(found, own.valid, "to check it" if own.valid else own.reason)
-
-
-def _fresh_runs(
-    points: Sequence[_Point], run: Callable[[int], xr.DataTree]
-) -> Mapping[int, "_Fresh"]:
+def _add_fresh_runs(points: Sequence[_Point], run: Callable[[int], xr.DataTree]) -> None:
     """Run what cannot be reweighed, and from both ends inwards until both ways agree."""
-    fresh: dict[int, _Fresh] = {}
-    places = range(len(points))
 
     def checked(place: int) -> bool:
-        if points[place].found.is_same:
-            return points[place].usable
-        if place not in fresh:
-            fresh[place] = _Fresh.of(run(place), points[place])
-        return points[place].usable and fresh[place].agrees
+        point = points[place]
+        if not point.found.is_same and not point.fresh:
+            point.add(run(place))
+        return not point.doubt and (point.found.is_same or point.agrees)
 
+    places = range(len(points))
     for order in (places, reversed(places)):
         next(filter(checked, order), None)
-    for place in places:
-        if not points[place].usable and place not in fresh:
-            fresh[place] = _Fresh.of(run(place), points[place])
-    return fresh
+    for place, point in enumerate(points):
+        if point.doubt and not point.fresh:
+            point.add(run(place))
 
 
-@dataclass(frozen=True)
-class _Fresh:
-    """Log ML by a fresh run, its cost, and whether it agrees with the reweighed value."""
-
-    log_ml: Estimate
-    gradient_evaluations: int
-    seconds: float
-    agrees: bool
-    is_refuted: bool
-    """Whether the reweighed runs certify a higher log ML."""
-
-    @classmethod
-    def of(cls, dt: xr.DataTree, point: _Point) -> "_Fresh":
-        read = Reading.of(dt)
-        found = recommended_log_ml(read)
-        agrees = found.valid and point.usable and point.agrees(found, read.side("real").chains)
-        higher, own = point.found.log_weights, read.real_log_weights
-        is_refuted = bool(higher.size) and refutes(higher, own, 1 - MAX_CHANCE)
-        return cls(found, *read.cost, agrees, is_refuted)
-
-
-def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
+def _row(point: _Point, base: Estimate) -> dict:
     """Return the columns of one value."""
-    found, how = point.found, "reweighed" if fresh is None else "reweighed, checked"
-    best, factor, reason = found.log_ml, found.log_bayes_factor, found.log_ml.reason
-    valid = point.usable
-    if found.is_same and fresh is None:
-        how, best, valid, reason = "run", base, base.valid, base.reason
-    elif point.usable and fresh is not None and not fresh.log_ml.valid:
-        how, valid = "reweighed", False
-        reason = f"the fresh run that should check it cannot be trusted: {fresh.log_ml.reason}"
-    elif fresh is not None and not fresh.agrees:
-        how, best, valid = "fresh run", fresh.log_ml, fresh.log_ml.valid
-        reason = f"{point.told}; {best.reason}"
-        if point.usable or fresh.is_refuted:
-            reason = f"reweighting gives {found.log_ml.value:.2f}, beyond chance; {best.reason}"
-            valid = valid and not fresh.is_refuted and best.value > found.log_ml.value
-        factor = Estimate(
-            best.value - base.value, float(np.hypot(best.error, base.error)), "", valid, ""
-        )
-    known = valid and base.valid
+    own, fresh, factor = point.found.log_ml, point.fresh, point.found.log_bayes_factor
+    if not fresh:
+        how, best = ("run", base) if point.found.is_same else ("reweighed", own)
+        valid, reason = best.valid, best.reason
+    elif not point.doubt and not fresh.valid:
+        how, best, valid = "reweighed", own, False
+        reason = f"the fresh run that should check it cannot be trusted: {fresh.reason}"
+    elif point.agrees:
+        how, best, valid, reason = "reweighed, checked", own, True, own.reason
+    else:
+        how, best, valid = "fresh run", fresh, fresh.valid
+        reason = f"{point.doubt}; {best.reason}"
+        if not point.doubt or point.is_refuted:
+            reason = f"reweighting gives {own.value:.2f}, beyond chance; {best.reason}"
+            valid = valid and not point.is_refuted and best.value > own.value
+        error = float(np.hypot(best.error, base.error))
+        factor = Estimate(best.value - base.value, error, "", valid, "")
+    gradients, seconds = point.cost
     return {
         "log_ml": best.value,
         "error": best.error if valid else np.nan,
         "log_bayes_factor": factor.value,
-        "bayes_factor_error": factor.error if known else np.nan,
-        "pareto_k": found.pareto_k,
+        "bayes_factor_error": factor.error if valid and base.valid else np.nan,
+        "pareto_k": point.found.pareto_k,
         "how": how,
-        "fresh_log_ml": fresh.log_ml.value if fresh else np.nan,
-        "fresh_error": fresh.log_ml.error if fresh and fresh.log_ml.valid else np.nan,
-        "gradient_evaluations": fresh.gradient_evaluations if fresh else 0,
-        "seconds": fresh.seconds if fresh else 0.0,
+        "fresh_log_ml": fresh.value if fresh else np.nan,
+        "fresh_error": fresh.error if fresh and fresh.valid else np.nan,
+        "gradient_evaluations": gradients,
+        "seconds": seconds,
         "valid": valid,
         "reason": reason,
     }

@@ -160,13 +160,11 @@ def test_the_confidence_holds_over_all_looks(monkeypatch):
 
 def test_what_cannot_be_trusted_is_not_judged(monkeypatch):
     rng = np.random.default_rng(1)
-    entrants = [module._Entrant(name, None, i) for i, name in enumerate("ab")]
-    for each, mean in zip(entrants, (0.0, -50.0), strict=True):
-        each.results = [result(rng, mean, 8)]  # too few runs
-        each.log_ml = pooled_log_ml(each.results)
-    module._judge(entrants, 0.01)
-    assert not any(each.beaten for each in entrants)
-    choice = module._choice(entrants, 0.95, 1)
+    results = {"a": [result(rng, 0.0, 8)], "b": [result(rng, -50.0, 8)]}  # too few runs
+    rows = {name: module._row(each) for name, each in results.items()}
+    module._judge(rows, 0.01)
+    assert not any(row["beaten"] for row in rows.values())
+    choice = module._choice(rows, 0.95, 1, results)
     assert (choice.best, choice.known) == ("", False)
     assert str(choice).startswith("No model has a log ML that can be trusted.")
     assert bdmc.compare_models is compare_models

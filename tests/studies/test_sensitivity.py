@@ -257,7 +257,7 @@ def point(value, usable=True, is_same=False):
         log_ml=own, log_bayes_factor=own, is_same=is_same, pareto_k=0.1,
         log_weights=np.full(16, value) + np.linspace(-0.1, 0.1, 16),
     )  # fmt: skip
-    return module._Point(found, usable, own.reason)
+    return module._Point(found, own.reason)
 
 
 def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
@@ -276,10 +276,10 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
         asked.append(place)
         return dt
 
-    found = module._fresh_runs(points, run)
+    module._add_fresh_runs(points, run)
     assert asked == [0, 1, 2, 3, 5]
     base = Estimate(0.0, 0.1, "forward average", True, "")
-    rows = [module._row(each, found.get(i), base) for i, each in enumerate(points)]
+    rows = [module._row(each, base) for each in points]
     assert [row["how"] for row in rows] == [
         "fresh run", "fresh run", "fresh run", "reweighed, checked", "reweighed",
         "reweighed, checked",
@@ -287,20 +287,25 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
     assert "beyond chance" in rows[1]["reason"]
     assert all(row["valid"] for row in rows)
     # The model of dt is checked by its own runs, unless their average cannot be trusted.
-    assert not module._fresh_runs([point(-2, is_same=True)], run)
+    own = point(-2, is_same=True)
+    module._add_fresh_runs([own], run)
+    assert own.fresh is None
     doubted = point(-2, usable=False, is_same=True)
-    row = module._row(doubted, module._fresh_runs([doubted], run)[0], base)
+    module._add_fresh_runs([doubted], lambda place: dt)
+    row = module._row(doubted, base)
     assert (row["how"], row["valid"]) == ("fresh run", True)
     # The higher one is right: a fresh run below the reweighed value is not believed.
-    low = module._Fresh.of(dt, point(5.0))
-    assert not module._row(point(5.0), low, base)["valid"]
+    low = point(5.0)
+    low.add(dt)
+    assert not module._row(low, base)["valid"]
     # A fresh run that fails its own check checks nothing.
-    unknown = replace(low, log_ml=replace(fresh, valid=False), agrees=False)
-    row = module._row(point(-2.0), unknown, base)
+    unknown = replace(low, fresh=replace(fresh, valid=False), agrees=False)
+    row = module._row(unknown, base)
     assert (row["how"], row["valid"]) == ("reweighed", False)
     # Even if too few particles carry the weight for an estimate
     unsure = point(5.0, usable=False)
-    row = module._row(unsure, module._Fresh.of(dt, unsure), base)
+    unsure.add(dt)
+    row = module._row(unsure, base)
     assert not row["valid"]
     assert "beyond chance" in row["reason"]
 
