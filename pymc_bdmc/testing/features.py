@@ -20,10 +20,6 @@ MOST_PAIRS = 45
 SHAPES = ("location", "spread", "skewness", "tails")
 """Properties of every value that are compared."""
 
-SHIFT, SPREAD = 0.671, 0.742
-"""Derivatives of the means of the first two waves of a normal value. The first is with respect to
-the mean of the value in standard deviations, the second to the log of its standard deviation."""
-
 
 class Features:
     """Features of the elements of θ, the slopes of log p, log p itself and moments of the data.
@@ -83,10 +79,12 @@ class Features:
     def too_small(self, ratio: float) -> str:
         """Describe the effects that are too small to be found."""
         scale = "posterior" if len(self._steepness) else "prior"
+        # Derivatives of the means of the first two waves of a normal value, with respect to its
+        # mean in standard deviations and to the log of its standard deviation: 0.671 and 0.742
         return (
-            f"small effects: shifts of a mean by less than about {ratio / SHIFT:.2g} {scale} "
+            f"small effects: shifts of a mean by less than about {ratio / 0.671:.2g} {scale} "
             f"standard deviations, or relative changes of a standard deviation by less than about "
-            f"{np.expm1(ratio / SPREAD):.2g}, on each data set"
+            f"{np.expm1(ratio / 0.742):.2g}, on each data set"
         )
 
     def _named(self) -> list[str]:
@@ -95,14 +93,11 @@ class Features:
             for name, shape in self._density.shapes.items()
             for place in np.ndindex(shape)
         }
-        names = list(elements)
+        names, slopes = list(elements), []
         pairs = [f"{names[i]} · {names[j]}" for i, j in self._pairs.T]
-        sloping = {value.name for value in self._density.model.continuous_value_vars}
-        slopes = [
-            f"slope along {element}"
-            for element, name in elements.items()
-            if len(self._steepness) and name in sloping
-        ]
+        if len(self._steepness):
+            sloping = {value.name for value in self._density.model.continuous_value_vars}
+            slopes = [f"slope along {each}" for each in names if elements[each] in sloping]
         sizes = ["size of the slopes"] if slopes else []
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
         logs = ["log prior", "log likelihood", "log joint"]

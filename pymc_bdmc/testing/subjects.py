@@ -85,27 +85,16 @@ Sampler = Step | Callable[..., Kernel] | Transition
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Frozen kernel to check.
-
-    Attributes
-    ----------
-    title : str
-        Name in a report.
-    kernel : Kernel
-        K_1 … K_T.
-    betas : ndarray of shape (T + 1,)
-        The schedule; β_T = 1.
-    says_reversal : bool
-        Whether the reversal is known or stated, not just assumed to be the kernel itself.
-    run : callable
-        Function that makes a run, from its direction, its start if it is reverse, and a generator.
-    """
+    """Frozen kernel K_1 … K_T to check, on a schedule of shape (T + 1,) with β_T = 1."""
 
     title: str
     kernel: Kernel
     betas: np.ndarray
     says_reversal: bool
+    """Whether the reversal is known or stated, not just assumed to be the kernel itself."""
     run: Callable[[Direction, Point | None, np.random.Generator], Any]
+    """Function that makes a run, from its direction, its start if it is reverse, and a generator.
+    """
 
     def chain(
         self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
@@ -159,16 +148,7 @@ def make_subject(
 ) -> Subject:
     """Convert a sampler, in any form that `Sampler` lists, to a `Subject`.
 
-    Parameters
-    ----------
-    step : Sampler
-    density : TemperedDensity
-    betas : ndarray of shape (T + 1,)
-        The schedule.
-    data : mapping of str to ndarray
-        Data on which a pilot tunes the sampler. They are not used in the check.
-    seed : SeedSequence
-        Seed of the pilot.
+    A pilot tunes it on ``data`` that are not used in the check.
 
     Raises
     ------
