@@ -143,11 +143,8 @@ class Ising(Lattice):
 
     L: int
     coupling: float = 1.0
-
-    @property
-    def n_colours(self) -> int:
-        """Return 2; colour 1 is spin up."""
-        return 2
+    n_colours: ClassVar[int] = 2
+    """Number of colours; colour 1 is spin up."""
 
     @property
     def bond_strength(self) -> float:

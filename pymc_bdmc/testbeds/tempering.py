@@ -188,7 +188,7 @@ def temper(
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
     check_flags(progressbar=progressbar)
-    # Of each draw there are two copies of ℓ and of the place.
+    # Two copies of ℓ and of the place take 32 bytes per draw.
     check_memory(lambda chains, draws: 32 * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)

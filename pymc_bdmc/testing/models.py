@@ -31,11 +31,7 @@ LogBayesFactor = Callable[[Mapping[str, np.ndarray]], float]
 
 
 def check_prior_sampler(
-    model: pm.Model,
-    *,
-    alpha: float = ALPHA,
-    budget: int = 2_000,
-    random_seed: RandomSeed = None,
+    model: pm.Model, *, alpha: float = ALPHA, budget: int = 2_000, random_seed: RandomSeed = None
 ) -> Report:
     """Check that draws of all variables, including the observed ones, come from their log density.
 
@@ -106,29 +102,25 @@ def _pvalues(
     density: TemperedDensity, free: Point, data: Point, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the p-values of variables by name, and that of log p under the key ``""``."""
-    model, draws = density.model, {**free, **data}
+    draws = {**free, **data}
     columns = {name: rows.reshape(len(rows), -1) for name, rows in draws.items()}
+    sizes = {name: rows.shape[1] for name, rows in columns.items()}
+    real = {name: rows.dtype.kind == "f" for name, rows in draws.items()}
     # Moves cannot reach an atom; data may have atoms.
-    fixed = [
-        name
-        for name, y in data.items()
-        if y.dtype.kind == "f" and any(map(repeats, columns[name].T))
-    ]
+    fixed = [name for name in data if real[name] and any(map(repeats, columns[name].T))]
     moved = [name for name in draws if name not in fixed]
-    order, sizes = moved + fixed, {name: rows.shape[1] for name, rows in columns.items()}
+    order = moved + fixed
     ends = np.cumsum([sizes[name] for name in order])
     layout = {name: slice(end - sizes[name], end) for name, end in zip(order, ends, strict=True)}
     groups = {density.titles.get(name, name): layout[name] for name in moved if sizes[name]}
-    whole = np.repeat(
-        [draws[name].dtype.kind != "f" for name in moved], [sizes[name] for name in moved]
-    )
+    whole = np.repeat([not real[name] for name in moved], [sizes[name] for name in moved])
 
     def log_joint(theta: np.ndarray) -> float:
         point = {
             name: theta[layout[name]].reshape(rows.shape[1:]).astype(rows.dtype)
             for name, rows in draws.items()
         }
-        for name, shared in model.observed.items():
+        for name, shared in density.model.observed.items():
             shared.set_value(point[name].astype(shared.dtype))
         try:
             return float(sum(density.terms(*(point[name] for name in free))))
@@ -197,11 +189,7 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
 
 
 def check_transform(
-    transform: Transform,
-    dist: TensorVariable,
-    *,
-    budget: int = 20,
-    random_seed: RandomSeed = None,
+    transform: Transform, dist: TensorVariable, *, budget: int = 20, random_seed: RandomSeed = None
 ) -> Report:
     """Check that a transform inverts correctly, and that its log volume is right.
 

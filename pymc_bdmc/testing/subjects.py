@@ -140,15 +140,11 @@ class _TransitionKernel:
 
 
 def make_subject(
-    step: Sampler,
-    density: TemperedDensity,
-    betas: np.ndarray,
-    data: Mapping[str, np.ndarray],
-    seed: np.random.SeedSequence,
+    step: Sampler, density: TemperedDensity, betas: np.ndarray, task: PilotTask
 ) -> Subject:
     """Convert a sampler, in any form that `Sampler` lists, to a `Subject`.
 
-    A pilot tunes it on ``data`` that are not used in the check.
+    A pilot tunes it on the data of the task, which are not used in the check.
 
     Raises
     ------
@@ -157,7 +153,9 @@ def make_subject(
     ValueError
         If a step method cannot be built or frozen.
     """
-    task = PilotTask(data, seed)
+    whole = _unwrapped(step)
+    is_class = isinstance(whole, type)
+    is_method = issubclass(whole if is_class else type(whole), BlockedStep | CompoundStep)
     if isinstance(step, str):
         check_choice("step", step := lower(step), KERNELS)
     if isinstance(step, str | NamedKernel):
@@ -178,11 +176,11 @@ def make_subject(
 
         return Subject(compiled.description, kernel, betas, True, run_compiled)
     title, says_reversal = name_of(step), True
-    if _is_step_method(step):
+    if whole is None or is_method or isinstance(whole, Sequence):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))
         title, says_reversal = engine.description, all(map(_has_reversal, kernel.steps))
-    elif isinstance(_unwrapped(step), type):
+    elif is_class:
         kernel = cast(Callable[..., Kernel], step)(density, betas)
         lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
         if lacking:
@@ -205,12 +203,6 @@ def make_subject(
 
 def _unwrapped(step: Sampler):
     return _unwrapped(step.func) if isinstance(step, partial) else step
-
-
-def _is_step_method(step: Sampler) -> bool:
-    whole, kinds = _unwrapped(step), BlockedStep | CompoundStep
-    is_class = isinstance(whole, type) and issubclass(whole, kinds)
-    return whole is None or is_class or isinstance(whole, Sequence | kinds)
 
 
 def _has_reversal(step: Any) -> bool:

@@ -14,18 +14,18 @@ from pymc_bdmc.base.types import Point
 from pymc_bdmc.density.checks import check_simulable, checked_model
 from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.engines import PilotTask
 from pymc_bdmc.testing.bets import Bets, even_chance
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 
-SLOW_MIXING = "slow mixing: a sampler that never moves passes"
-
 
 class Check:
     """Running check with a budget for its cost; ``alpha`` is None if it is deterministic.
 
-    ``findings`` has the first fault of each kind that a deterministic check finds.
+    ``spent`` is the cost so far, and ``findings`` has the first fault of each kind that a
+    deterministic check finds.
 
     Raises
     ------
@@ -38,7 +38,8 @@ class Check:
             raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
         check_counts(budget=budget)
         self.budget, self.alpha, self.entropy = budget, alpha or 0.0, entropy_of(random_seed)
-        self.spent, self.findings = 0, dict[str, str]()
+        self.spent = 0
+        self.findings: dict[str, str] = {}
         self._name, self._started = name, time.perf_counter()
         self._loans: list[Loan] = []
 
@@ -47,7 +48,13 @@ class Check:
         return np.random.default_rng(stream(self.entropy, purpose))
 
     def densities(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
-        """Return the densities of models until the report, which must be possible to simulate."""
+        """Return the densities of models, which are reserved for this check until its report.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a model cannot be annealed, or if it is to be ``simulated`` and cannot be.
+        """
         plain = [checked_model(model) for model in models]
         for model in plain if simulated else []:
             check_simulable(model)
@@ -137,41 +144,28 @@ class Trial(Check):
         observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
         noise: float,
-        blind_to: Sequence[str] = (SLOW_MIXING,),
+        blind_to: Sequence[str] = ("slow mixing: a sampler that never moves passes",),
     ) -> Report:
         """Settle bets on one data set after another until there is a verdict.
 
-        Parameters
-        ----------
-        step : Sampler
-            Sampler, which a pilot tunes on the data of another draw.
-        betas : ndarray of shape (T + 1,)
-            The schedule.
-        names : sequence of sequence of str
-            Names of the groups of bettors by block (see `Bets`).
-        observe : callable
-            Function that draws θ and n data sets, and returns the payoffs of the bets on them.
-        cost : int
-            Cost of one data set.
-        noise : float
-            Standard deviation of a bet on a feature, in units of the mean that the bet measures.
-        blind_to : sequence of str
-            See `Report`.
+        A pilot tunes the sampler on the data of another draw. ``names`` are those of `Bets`, and
+        ``observe`` draws θ and n data sets and returns the payoffs of the bets on them. A data set
+        costs ``cost``. ``noise`` is the standard deviation of a bet on a feature, in units of the
+        mean that the bet measures.
         """
         if cost > self.budget:
             raise ValueError(f"budget: one data set takes {cost}, got {self.budget}.")
-        bets, title, impossible = Bets(*names), name_of(step), ""
+        bets, title = Bets(*names), name_of(step)
         _, data, _ = self._joint.draw_supported()
         try:
             with np.errstate(over="ignore"):
-                seed = stream(self.entropy, Purpose.PILOT)
-                subject = make_subject(step, self.density, betas, data, seed)
+                pilot = PilotTask(data, stream(self.entropy, Purpose.PILOT))
+                subject = make_subject(step, self.density, betas, pilot)
             title = subject.title
             self.settle(bets, partial(observe, subject), cost, batch=10)
+            findings, evidence = bets.findings(self.alpha), bets.evidence
         except FloatingPointError as error:
-            impossible = f"reached a state without a density: {error}"
+            findings, evidence = (f"reached a state without a density: {error}",), np.inf
         smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
-        findings = [impossible] if impossible else bets.findings(self.alpha)
-        evidence = np.inf if impossible else bets.evidence
         blind_to = [*blind_to, self.features.too_small(smallest)]
         return self.report(title, blind_to, findings, evidence, "e-value")
