@@ -15,8 +15,7 @@ from numba import njit
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.lattice import Ising, Potts, anneal, perfect_samples
-from pymc_bdmc.testbeds.lattice.multispin import IsingChains
-from pymc_bdmc.testbeds.lattice.potts import PottsChains
+from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains
 
 IMAGES = "docs/images"
 ISING = Ising(32)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -29,56 +28,12 @@ from pymc_bdmc.kernels import Step
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.verdict import warn
 
-FLAT = 0.5
-"""Largest |r_k − ĉ_k| K at which a stage of the Wang-Landau start ends."""
-
-STOP = 0.1
-"""Largest |r_k − ĉ_k| K at which the initial iterations end: Carlson et al. (2016)."""
-
-LAST_RATE = 1 / 64
-"""Last learning rate of the Wang-Landau start, which halves it after every stage."""
-
-_MOST_START = 40
-"""Most sweeps of the Wang-Landau start, in lengths of the first initial iteration."""
-
-_BYTES_A_DRAW = 32
-"""Memory per draw of a chain, for ℓ and the place."""
-
-
-class _Draws(NamedTuple):
-    """Draws of all chains with the same guess of log Z."""
-
-    log_likelihood: np.ndarray
-    """ℓ, shape (chain, draw), nats."""
-    place: np.ndarray
-    """Index of β of each draw, shape (chain, draw)."""
-    log_probability: np.ndarray
-    """Log ĉ_k, shape (chain, beta)."""
-    log_z_guess: np.ndarray
-    """Guess of log Z_k, shape (beta,), nats."""
-
-    @property
-    def n_draws(self) -> int:
-        """Return the number of draws of a chain."""
-        return self.place.shape[1]
-
-    @property
-    def flatness(self) -> float:
-        """Return the largest |r_k − ĉ_k| in units of r_k = 1/K."""
-        shares = np.exp(self.log_probability).mean(axis=0)
-        return float(np.abs(len(shares) * shares - 1).max())
-
-    @property
-    def better_guess(self) -> np.ndarray:
-        """Return the log of Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1)."""
-        log_c = np.logaddexp.reduce(self.log_probability, axis=0)
-        return self.log_z_guess + log_c - log_c[0]
-
 
 class _Chains:
     """Chains on the ladder, with their states and places, the guess log Ẑ and all draws so far.
 
-    Every phase ends early if ``stop`` is set.
+    Each element of ``drawn`` has the draws with one guess. Every phase ends early if ``stop`` is
+    set.
     """
 
     def __init__(self, system, betas, chains, rng, progress, stop):
@@ -88,7 +43,7 @@ class _Chains:
         self.places = np.zeros(chains, dtype=int)
         self.log_z = np.zeros(len(betas))
         self.sweeps = 0
-        self.drawn: list[_Draws] = []
+        self.drawn: list[xr.Dataset] = []
         self.flatness = np.inf
 
     def sweep(self, phase: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -103,28 +58,35 @@ class _Chains:
         return ell, drawn_at, q
 
     def learn(self, most: int) -> None:
-        """Run the Wang-Landau start, which raises log Ẑ at visited β with decreasing rates."""
+        """Run the Wang-Landau start, which raises log Ẑ at visited β with decreasing rates.
+
+        A stage ends when all |r_k − ĉ_k| K are below a half, and then the rate is halved, down to
+        1/64. Both are chosen.
+        """
         K, rate = len(self.betas), 1.0
         visits, length = np.zeros(K), 0
-        while rate > LAST_RATE and self.sweeps < most and not self.stop[0]:
+        while rate > 1 / 64 and self.sweeps < most and not self.stop[0]:
             q = self.sweep("start")[2].mean(axis=0)
             self.log_z += rate * (K * q - 1)
             visits, length = visits + q, length + 1
-            if np.abs(K * visits / length - 1).max() < FLAT:
+            if np.abs(K * visits / length - 1).max() < 0.5:
                 rate, visits, length = rate / 2, np.zeros(K), 0
         self.log_z -= self.log_z[0]
         self.progress.complete("start")
 
     def improve(self, lengths: Sequence[int]) -> None:
-        """Run initial iterations until the guess is good enough."""
+        """Run initial iterations until all |r_k − ĉ_k| K are small: Carlson et al. (2016)."""
         for length in lengths:
             self.draw(length, "initial")
             if self.drawn:
-                self.flatness = self.drawn[-1].flatness
+                log_c = self.drawn[-1]["log_probability"].values
+                shares = np.exp(log_c).mean(axis=0)
+                self.flatness = float(np.abs(len(shares) * shares - 1).max())
             if self.stop[0]:
                 return
-            self.log_z = self.drawn[-1].better_guess
-            if self.flatness <= STOP:
+            log_c = np.logaddexp.reduce(log_c, axis=0)
+            self.log_z = self.log_z + log_c - log_c[0]  # Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1)
+            if self.flatness <= 0.1:
                 break
         self.progress.complete("initial")
 
@@ -136,7 +98,13 @@ class _Chains:
         if swept:
             ell, places = (np.stack(part, axis=1) for part in zip(*swept, strict=True))
             log_c = log_mean_probabilities(ell, self.betas, self.log_z)
-            self.drawn.append(_Draws(ell, places, log_c, self.log_z))
+            found = {
+                "log_likelihood": (("chain", "draw"), ell),
+                "place": (("chain", "draw"), places),
+                "log_probability": (("chain", "beta"), log_c),
+                "log_z_guess": (("beta",), self.log_z),
+            }
+            self.drawn.append(xr.Dataset(found, {"beta": self.betas}))
 
 
 def temper(
@@ -220,14 +188,15 @@ def temper(
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
     check_flags(progressbar=progressbar)
-    check_memory(lambda chains, draws: _BYTES_A_DRAW * chains * draws, chains=chains, draws=draws)
+    # Two copies of ℓ and of the place take 32 bytes per draw.
+    check_memory(lambda chains, draws: 32 * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
     with nothing_to_keep():
         pilot_rng = np.random.default_rng(stream(entropy, Purpose.PILOT))
         system = _as_system(system, ladder, step, pilot_rng)
     lengths = [min(initial * 2**i, draws) for i in range(iterations)]
-    phases = {"start": _MOST_START * initial, "initial": sum(lengths), "draws": draws}
+    phases = {"start": 40 * initial, "initial": sum(lengths), "draws": draws}
     with (
         interruptible() as stop,
         threadpool_limits(1),  # rounding of matrix products depends on the number of threads
@@ -240,14 +209,19 @@ def temper(
         sampler.draw(draws, "draws")
         if not sampler.drawn:
             raise KeyboardInterrupt
-        dt = _to_datatree(sampler.drawn, ladder)
+        # The draws with the last guess, and the earlier guesses by iteration
+        final, drawn = sampler.drawn[-1], sampler.drawn
+        numbers = {name: np.arange(final.sizes[name]) for name in ("chain", "draw")}
+        guesses = [each.drop_dims("draw").assign(draws=each.sizes["draw"]) for each in drawn]
+        earlier = xr.concat(guesses, "iteration", data_vars="all").isel(iteration=slice(-1))
+        dt = xr.DataTree.from_dict({"tempering": final.assign_coords(numbers), "initial": earlier})
         mass = log_prior_mass(getattr(system, "trials", [1, 1]))
         dt.attrs |= {
             "step": system.description,
             "flatness": sampler.flatness,
             "log_prior_mass": mass.estimate,
             "log_prior_mass_error": mass.error,
-            "initial_sweeps": sampler.sweeps - sampler.drawn[-1].n_draws,
+            "initial_sweeps": sampler.sweeps - final.sizes["draw"],
         }
         dt.attrs |= run_attributes(ladder, entropy, started, bool(stop[0]))
         warn(dt)
@@ -268,24 +242,3 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Syst
     if step is not None:
         raise ValueError("step: only a PyMC model takes step methods; the system has its own.")
     return system
-
-
-def _to_datatree(drawn: list[_Draws], ladder: Schedule) -> xr.DataTree:
-    """Return the last draws as the group ``tempering``, and earlier guesses as ``initial``."""
-    by_draw = ("log_likelihood", "place")
-    by_beta = {"log_probability": ("chain", "beta"), "log_z_guess": ("beta",)}
-    *initial, final = drawn
-    n_chains, n_draws = final.place.shape
-    tempering = xr.Dataset(
-        {name: (("chain", "draw"), getattr(final, name)) for name in by_draw}
-        | {name: (dims, getattr(final, name)) for name, dims in by_beta.items()},
-        {"beta": ladder.betas, "chain": np.arange(n_chains), "draw": np.arange(n_draws)},
-    )
-    lengths = np.array([each.n_draws for each in initial], dtype=int)
-    iterations: dict[str, tuple] = {"draws": (("iteration",), lengths)}
-    for name, dims in by_beta.items():
-        values = np.array([getattr(each, name) for each in initial])
-        shape = (len(initial), *getattr(final, name).shape)
-        iterations[name] = (("iteration", *dims), values.reshape(shape))
-    groups = {"tempering": tempering, "initial": xr.Dataset(iterations, {"beta": ladder.betas})}
-    return xr.DataTree.from_dict(groups)

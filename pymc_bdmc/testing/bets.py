@@ -27,10 +27,7 @@ TILTS = np.array([-4.0, -2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 1.0, 2.0, 4.0])
 class Bets:
     """Capitals of groups of bettors, which all start with the same capital.
 
-    Parameters
-    ----------
-    *blocks : sequence of str
-        Subject of the bets of each group, by block. Groups of a block have equally many bettors.
+    Groups are named by the subject of their bets. Those of a block have equally many bettors.
 
     Examples
     --------
@@ -50,10 +47,7 @@ class Bets:
     def settle(self, *log_factors: np.ndarray | float) -> None:
         """Multiply the capitals by the payoffs of an observation.
 
-        Parameters
-        ----------
-        *log_factors : ndarray of shape (groups, bettors), or 0.0
-            Log payoffs by block; 0.0 if nothing was staked.
+        They are logs by block, of shape (groups, bettors), or 0.0 if nothing was staked.
         """
         pairs = zip(self._log_capitals, log_factors, strict=True)
         with np.errstate(invalid="ignore"):
@@ -87,14 +81,6 @@ def even_chance(n: int, n_groups: int, alpha: float) -> float:
     (μ/σ)²/2 per observation (Kelly 1956). Within n observations the capital must grow by a factor
     of 1/alpha times the number of bettors, who share the initial capital.
 
-    Parameters
-    ----------
-    n : int
-        Number of observations.
-    n_groups : int
-        Number of bettors.
-    alpha : float
-
     Examples
     --------
     >>> from pymc_bdmc.testing.bets import even_chance
@@ -105,82 +91,30 @@ def even_chance(n: int, n_groups: int, alpha: float) -> float:
 
 
 def fair_bets(values: np.ndarray) -> np.ndarray:
-    """Return the payoffs of bets on the sign of a mean that is 0 for a correct sampler.
+    """Return log payoffs of bets on the sign of a mean that is 0 for a correct sampler.
 
     A stake of λ on the value d pays 1 + λ·d, which has mean 1 and is positive (Waudby-Smith and
-    Ramdas 2024, Estimating means of bounded random variables by betting, Section 4).
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, groups)
-        Values from −1 to 1. Bets on all n are settled.
-
-    Returns
-    -------
-    ndarray of shape (groups, bettors)
-        Logs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.testing.bets import fair_bets
-    >>> pays = [np.exp(fair_bets(np.array([[value]]))) for value in (-0.5, 0.5)]
-    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
-    True
+    Ramdas 2024, Estimating means of bounded random variables by betting, Section 4). Values have
+    shape (n, groups), from −1 to 1. Payoffs, here and below, have shape (groups, bettors), and
+    bets on all n are settled.
     """
     stakes = np.concatenate([STAKES, -STAKES])
     return np.log1p(values[:, :, None] * stakes).sum(axis=0)
 
 
 def unit_bets(values: np.ndarray) -> np.ndarray:
-    """Return the payoffs of bets on a mean above 1, which is 1 for a correct sampler.
+    """Return log payoffs of bets on a mean above 1, which is 1 for a correct sampler.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, groups)
-        Nonnegative values. A correct sampler never gives ∞. Bets on all n are settled.
-
-    Returns
-    -------
-    ndarray of shape (groups, bettors)
-        Logs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.testing.bets import unit_bets
-    >>> pays = [np.exp(unit_bets(np.array([[value]]))) for value in (0.5, 1.5)]
-    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
-    True
+    Values of shape (n, groups) are not negative. A correct sampler never gives ∞.
     """
     return np.log1p((values[:, :, None] - 1) * STAKES).sum(axis=0)
 
 
 def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
-    """Return the payoffs of bets against the claimed odds of an event.
+    """Return log payoffs of bets against the claimed log odds of an event, both of shape (groups,).
 
     If p is claimed, a bettor who believes in a probability q is paid q/p if the event happens and
     (1 − q)/(1 − p) otherwise. If p is right, the mean of this payoff is 1.
-
-    Parameters
-    ----------
-    log_odds : ndarray of shape (groups,)
-        log(p/(1 − p)) as claimed.
-    happened : ndarray of bool, shape (groups,)
-
-    Returns
-    -------
-    ndarray of shape (groups, bettors)
-        Logs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.testing.bets import odds_bets
-    >>> yes, no = (np.exp(odds_bets(np.array([1.3]), np.array([x]))) for x in (True, False))
-    >>> p = 1 / (1 + np.exp(-1.3))
-    >>> bool(np.allclose(p * yes + (1 - p) * no, 1))
-    True
     """
     sign = np.where(happened, 1.0, -1.0)[:, None]
     claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # avoids 2·∞ − ∞
@@ -189,31 +123,11 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
 
 
 def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return the payoffs of bets on h of weighted states against h of exact states.
+    """Return log payoffs of bets on h of weighted states against h′ of exact states.
 
     If a weight w ≥ 0 has mean 1 and the weighted states have the distribution of exact states,
-    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, 1) or (n, groups)
-        w.
-    reached, exact : ndarray of shape (n, groups)
-        h and h′, from −1 to 1. Bets on all n are settled.
-
-    Returns
-    -------
-    ndarray of shape (groups, bettors)
-        Logs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.testing.bets import tilted_bets
-    >>> h = np.array([[0.4]])
-    >>> pays = [np.exp(tilted_bets(np.array([[w]]), h, h)) for w in (0.5, 1.5)]
-    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
-    True
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2. Both h have shape (n, groups), and w has
+    this shape or (n, 1).
     """
     gains = [weights * (1 + sign * reached) - (1 + sign * exact) for sign in (1, -1)]
     pays = np.log1p(np.multiply.outer(gains, STAKES / 2)).sum(axis=1)
@@ -221,31 +135,11 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
 
 
 def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """Return the payoffs of bets on the order of pairs.
+    """Return log payoffs of bets on the order of pairs.
 
-    The two elements of a pair are known, and odds are claimed for their order. Bettors change the
-    log odds by a multiple of a quantity whose sign depends on the order.
-
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n, 1) or (n, groups)
-        Log odds of the observed order against the other.
-    differences : ndarray of shape (n, groups)
-
-    Returns
-    -------
-    ndarray of shape (groups, bettors)
-        Logs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.testing.bets import order_bets
-    >>> d, v = np.array([[1.3]]), np.array([[0.4]])
-    >>> one, other = np.exp(order_bets(d, v)), np.exp(order_bets(-d, -v))
-    >>> p = 1 / (1 + np.exp(-1.3))
-    >>> bool(np.allclose(p * one + (1 - p) * other, 1))
-    True
+    The two elements of a pair are known, and log odds are claimed for the observed order, of shape
+    (n, 1) or (n, groups). Bettors change them by a multiple of a difference whose sign depends on
+    the order, of shape (n, groups).
     """
     claimed = np.clip(log_odds, -1e300, 1e300)[:, :, None]
     with np.errstate(over="ignore"):

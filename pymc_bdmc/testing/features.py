@@ -20,10 +20,6 @@ MOST_PAIRS = 45
 SHAPES = ("location", "spread", "skewness", "tails")
 """Properties of every value that are compared."""
 
-SHIFT, SPREAD = 0.671, 0.742
-"""Derivatives of the means of the first two waves of a normal value. The first is with respect to
-the mean of the value in standard deviations, the second to the log of its standard deviation."""
-
 
 class Features:
     """Features of the elements of θ, the slopes of log p, log p itself and moments of the data.
@@ -36,23 +32,9 @@ class Features:
     distribution. The features are cos(πju) for j = 1, 2, 3, 4, which respond to location, spread,
     skewness and tails (Neyman 1937, Smooth test for goodness of fit).
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        Density whose current data also enter the features.
-    draw : callable
-        Function that returns θ from the joint distribution and sets its data in the density.
-    rng : numpy.random.Generator
-        Generator that chooses pairs if there are too many.
-    data : bool
-        Whether moments of the observed variables are among the values.
-
-    Attributes
-    ----------
-    names : list of str
-        Names of the values.
-    titles : list of str
-        Names of the features: a property of a value, such as ``"spread of mu"``.
+    ``draw`` returns θ from the joint distribution and sets its data in the density. Moments of the
+    observed variables are among the values if ``data`` is true. ``names`` are those of the values,
+    and ``titles`` those of the features: a property of a value, such as ``"spread of mu"``.
     """
 
     def __init__(
@@ -83,10 +65,12 @@ class Features:
     def too_small(self, ratio: float) -> str:
         """Describe the effects that are too small to be found."""
         scale = "posterior" if len(self._steepness) else "prior"
+        # Derivatives of the means of the first two waves of a normal value, with respect to its
+        # mean in standard deviations and to the log of its standard deviation: 0.671 and 0.742
         return (
-            f"small effects: shifts of a mean by less than about {ratio / SHIFT:.2g} {scale} "
+            f"small effects: shifts of a mean by less than about {ratio / 0.671:.2g} {scale} "
             f"standard deviations, or relative changes of a standard deviation by less than about "
-            f"{np.expm1(ratio / SPREAD):.2g}, on each data set"
+            f"{np.expm1(ratio / 0.742):.2g}, on each data set"
         )
 
     def _named(self) -> list[str]:
@@ -95,36 +79,28 @@ class Features:
             for name, shape in self._density.shapes.items()
             for place in np.ndindex(shape)
         }
-        names = list(elements)
+        names, slopes = list(elements), []
         pairs = [f"{names[i]} · {names[j]}" for i, j in self._pairs.T]
-        sloping = {value.name for value in self._density.model.continuous_value_vars}
-        slopes = [
-            f"slope along {element}"
-            for element, name in elements.items()
-            if len(self._steepness) and name in sloping
-        ]
+        if len(self._steepness):
+            sloping = {value.name for value in self._density.model.continuous_value_vars}
+            slopes = [f"slope along {each}" for each in names if elements[each] in sloping]
         sizes = ["size of the slopes"] if slopes else []
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
         logs = ["log prior", "log likelihood", "log joint"]
         return [*elements, *pairs, *slopes, *sizes, *logs, *moments]
 
-    def _elements(self, point: Point) -> np.ndarray:
-        """Return all elements of θ, with angles reduced modulo a full turn."""
+    def _parts(self, point: Point) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return elements of θ, slopes, and log p, ℓ, their sum and moments of the data."""
+        # Angles are reduced modulo a full turn.
         turned = {
             name: np.arctan2(np.sin(point[name]), np.cos(point[name])) for name in self._angles
         }
-        values = ({**point} | turned).values()
-        return np.concatenate([np.asarray(value, float).ravel() for value in values])
-
-    def _others(self, point: Point) -> np.ndarray:
-        """Return log p, ℓ, and the mean and mean square of every observed variable."""
+        elements = [np.asarray(x, float).ravel() for x in ({**point} | turned).values()]
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
         log_prior, ell = map(float, self._density.terms(*point.values()))
-        return np.array([log_prior, ell, log_prior + ell, *moments])
-
-    def _parts(self, point: Point) -> tuple[np.ndarray, ...]:
-        return self._elements(point), self._slopes(point), self._others(point)
+        others = np.array([log_prior, ell, log_prior + ell, *moments])
+        return np.concatenate(elements), self._slopes(point), others
 
     def _values(self, elements: np.ndarray, slopes: np.ndarray, others: np.ndarray) -> np.ndarray:
         standard = (elements - self._centre) / self._scale
@@ -138,16 +114,7 @@ class Features:
         return np.where(np.isnan(found), -np.inf, found)
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Return all features of the result of `values`, from −1 to 1.
-
-        Parameters
-        ----------
-        values : ndarray of shape (..., names)
-
-        Returns
-        -------
-        ndarray of shape (..., names, shapes)
-        """
+        """Return the features of named values, from −1 to 1, shape (..., names, shapes)."""
         columns = zip(np.moveaxis(values, -1, 0), *self._learned, strict=True)
         return waves(np.stack([np.interp(*column) for column in columns], axis=-1))
 
@@ -161,8 +128,7 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
     def slopes(point: Point) -> np.ndarray:
         density.set_beta(1.0)
-        found = [np.ravel(each) for each in gradient(point).values()]
-        return np.concatenate([np.zeros(0), *found])
+        return np.concatenate([np.zeros(0), *map(np.ravel, gradient(point).values())])
 
     return slopes
 

@@ -11,16 +11,8 @@ class Checks:
     """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` if they fail.
 
     The k-th check of a test gets alpha/(k(k + 1)). For any number of checks these shares add up to
-    less than the alpha of the test.
-
-    Parameters
-    ----------
-    alpha : float
-        The alpha of the test.
-    budget : int or None
-        Default budget of all checks, or None for each check's own default.
-    reports : list
-        List to which the report of every check is added, as a dictionary.
+    less than the alpha of the test. A budget of None stands for each check's own default. The
+    report of every check is added to ``reports``, as a dictionary.
 
     Examples
     --------

@@ -85,27 +85,16 @@ Sampler = Step | Callable[..., Kernel] | Transition
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Frozen kernel to check.
-
-    Attributes
-    ----------
-    title : str
-        Name in a report.
-    kernel : Kernel
-        K_1 … K_T.
-    betas : ndarray of shape (T + 1,)
-        The schedule; β_T = 1.
-    says_reversal : bool
-        Whether the reversal is known or stated, not just assumed to be the kernel itself.
-    run : callable
-        Function that makes a run, from its direction, its start if it is reverse, and a generator.
-    """
+    """Frozen kernel K_1 … K_T to check, on a schedule of shape (T + 1,) with β_T = 1."""
 
     title: str
     kernel: Kernel
     betas: np.ndarray
     says_reversal: bool
+    """Whether the reversal is known or stated, not just assumed to be the kernel itself."""
     run: Callable[[Direction, Point | None, np.random.Generator], Any]
+    """Function that makes a run, from its direction, its start if it is reverse, and a generator.
+    """
 
     def chain(
         self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
@@ -151,24 +140,11 @@ class _TransitionKernel:
 
 
 def make_subject(
-    step: Sampler,
-    density: TemperedDensity,
-    betas: np.ndarray,
-    data: Mapping[str, np.ndarray],
-    seed: np.random.SeedSequence,
+    step: Sampler, density: TemperedDensity, betas: np.ndarray, task: PilotTask
 ) -> Subject:
     """Convert a sampler, in any form that `Sampler` lists, to a `Subject`.
 
-    Parameters
-    ----------
-    step : Sampler
-    density : TemperedDensity
-    betas : ndarray of shape (T + 1,)
-        The schedule.
-    data : mapping of str to ndarray
-        Data on which a pilot tunes the sampler. They are not used in the check.
-    seed : SeedSequence
-        Seed of the pilot.
+    A pilot tunes it on the data of the task, which are not used in the check.
 
     Raises
     ------
@@ -177,7 +153,9 @@ def make_subject(
     ValueError
         If a step method cannot be built or frozen.
     """
-    task = PilotTask(data, seed)
+    whole = _unwrapped(step)
+    is_class = isinstance(whole, type)
+    is_method = issubclass(whole if is_class else type(whole), BlockedStep | CompoundStep)
     if isinstance(step, str):
         check_choice("step", step := lower(step), KERNELS)
     if isinstance(step, str | NamedKernel):
@@ -198,11 +176,11 @@ def make_subject(
 
         return Subject(compiled.description, kernel, betas, True, run_compiled)
     title, says_reversal = name_of(step), True
-    if _is_step_method(step):
+    if whole is None or is_method or isinstance(whole, Sequence):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))
         title, says_reversal = engine.description, all(map(_has_reversal, kernel.steps))
-    elif isinstance(_unwrapped(step), type):
+    elif is_class:
         kernel = cast(Callable[..., Kernel], step)(density, betas)
         lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
         if lacking:
@@ -225,12 +203,6 @@ def make_subject(
 
 def _unwrapped(step: Sampler):
     return _unwrapped(step.func) if isinstance(step, partial) else step
-
-
-def _is_step_method(step: Sampler) -> bool:
-    whole, kinds = _unwrapped(step), BlockedStep | CompoundStep
-    is_class = isinstance(whole, type) and issubclass(whole, kinds)
-    return whole is None or is_class or isinstance(whole, Sequence | kinds)
 
 
 def _has_reversal(step: Any) -> bool:

@@ -1,52 +1,126 @@
-"""Shared parts of the checks of samplers: exact draws and bets."""
+"""Run a check: arguments and seed, exact draws, bets on them, and the report."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.streams import Purpose, RandomSeed, stream
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.engines import PilotTask
 from pymc_bdmc.testing.bets import Bets, even_chance
-from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 
-SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
-BATCH = 10
-"""Number of data sets between two looks at the e-value. Any number of looks is allowed."""
+class Check:
+    """Running check with a budget for its cost; ``alpha`` is None if it is deterministic.
+
+    ``spent`` is the cost so far, and ``findings`` has the first fault of each kind that a
+    deterministic check finds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Names the argument.
+    """
+
+    def __init__(self, name: str, budget: int, random_seed: RandomSeed, alpha: float | None = None):
+        if alpha is not None and not 0 < alpha < 1:
+            raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
+        check_counts(budget=budget)
+        self.budget, self.alpha, self.entropy = budget, alpha or 0.0, entropy_of(random_seed)
+        self.spent = 0
+        self.findings: dict[str, str] = {}
+        self._name, self._started = name, time.perf_counter()
+        self._loans: list[Loan] = []
+
+    def generator(self, purpose: Purpose = Purpose.SIMULATE) -> np.random.Generator:
+        """Return a new generator for this purpose."""
+        return np.random.default_rng(stream(self.entropy, purpose))
+
+    def densities(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
+        """Return the densities of models, which are reserved for this check until its report.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a model cannot be annealed, or if it is to be ``simulated`` and cannot be.
+        """
+        plain = [checked_model(model) for model in models]
+        for model in plain if simulated else []:
+            check_simulable(model)
+        self._loans = [Loan(model) for model in plain]
+        return [loan.density for loan in self._loans]
+
+    def settle(
+        self, bets: Bets, observe: Callable[[int], Sequence], cost: int = 1, batch: int = 1
+    ) -> None:
+        """Settle bets on data sets, each at this cost, until there is a verdict.
+
+        ``observe`` returns the payoffs on n data sets. The e-value is looked at after each batch;
+        any number of looks is allowed.
+        """
+        while bets.evidence < 1 / self.alpha and self.spent + cost <= self.budget:
+            n = min(batch, (self.budget - self.spent) // cost)
+            with np.errstate(over="ignore"):  # step methods overflow before they reject
+                bets.settle(*observe(n))
+            self.spent += n * cost
+
+    def report(
+        self,
+        subject: str,
+        blind_to: Sequence[str],
+        findings: Sequence[str] | None = None,
+        evidence: float | None = None,
+        kind: Literal["e-value", "p-value"] = "p-value",
+    ) -> Report:
+        """Return the verdict, which an e-value decides if there is one, and else the findings."""
+        for loan in self._loans:
+            loan.give_back()
+        findings = list(self.findings.values()) if findings is None else findings
+        evidence = float(not findings) if evidence is None else evidence
+        passed = evidence < 1 / self.alpha if kind == "e-value" else not findings
+        return Report(
+            self._name, subject, passed, self.alpha, evidence, kind, self.spent,
+            time.perf_counter() - self._started, self.entropy,
+            () if passed else tuple(findings), tuple(blind_to),
+        )  # fmt: skip
 
 
 class Trial(Check):
-    """Running check of a sampler on a model.
+    """Running check of a sampler on a model, whose observed variables are simulated.
 
-    Parameters
-    ----------
-    check : str
-        Name of the check.
-    model : pymc.Model
-        Model with observed variables, which are simulated.
-    alpha, budget, random_seed
-        See the checks.
-
-    Attributes
-    ----------
-    density : TemperedDensity
-        Density with the data of the last draw.
-    rng : numpy.random.Generator
-        Generator of the subject.
+    The attribute ``density`` has the data of the last draw, and ``rng`` is the sampler's generator.
+    ``features`` are to be compared, with those of the data if ``data`` is true; their scales come
+    from draws that are not tested. ``counts`` are further options, positive whole numbers.
     """
 
     def __init__(
-        self, check: str, model: pm.Model, alpha: float, budget: int, random_seed: RandomSeed
+        self,
+        name: str,
+        model: pm.Model,
+        alpha: float,
+        budget: int,
+        random_seed: RandomSeed,
+        counts: Mapping[str, int] | None = None,
+        data: bool = False,
     ):
-        super().__init__(check, budget, random_seed, alpha)
-        (self.density,) = self.borrow(model)
+        super().__init__(name, budget, random_seed, alpha)
+        check_counts(**counts or {})
+        (self.density,) = self.densities(model)
         self._joint = self.density.joint()
         self._joint.seed(self.generator())
         self.rng = self.generator(Purpose.ANNEAL)
+        self.features = Features(self.density, self.draw, self.rng, data)
 
     def draw(self) -> Point:
         """Draw θ and data jointly, and set the data in the density."""
@@ -57,18 +131,12 @@ class Trial(Check):
     def renew_data(self, point: Point) -> None:
         """Set new data in the density, drawn given θ."""
         free = [rv.name for rv in self.density.model.free_RVs]
-        rows = {name: value[None] for name, value in point.items()}
-        constrained = self.density.constrain(rows)
+        constrained = self.density.constrain({name: x[None] for name, x in point.items()})
         simulator = self.density.joint(given=free)
         simulator.seed(self.rng)
         self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
 
-    def features(self, *, data: bool = False) -> Features:
-        """Return the features to compare, with scales from draws that are not tested."""
-        self._features = Features(self.density, self.draw, self.rng, data)
-        return self._features
-
-    def hold(
+    def run(
         self,
         step: Sampler,
         betas: np.ndarray,
@@ -76,46 +144,28 @@ class Trial(Check):
         observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
         noise: float,
-        blind_to: Sequence[str] = (SLOW_MIXING,),
+        blind_to: Sequence[str] = ("slow mixing: a sampler that never moves passes",),
     ) -> Report:
         """Settle bets on one data set after another until there is a verdict.
 
-        Parameters
-        ----------
-        step : Sampler
-            Sampler, which a pilot tunes on the data of another draw.
-        betas : ndarray of shape (T + 1,)
-            The schedule.
-        names : sequence of sequence of str
-            Names of the groups of bettors by block (see `Bets`).
-        observe : callable
-            Function that draws θ and n data sets, and returns the payoffs of the bets on them.
-        cost : int
-            Cost of one data set.
-        noise : float
-            Standard deviation of a bet on a feature, in units of the mean that the bet measures.
-        blind_to : sequence of str
-            See `Report`.
+        A pilot tunes the sampler on the data of another draw. ``names`` are those of `Bets`, and
+        ``observe`` draws θ and n data sets and returns the payoffs of the bets on them. A data set
+        costs ``cost``. ``noise`` is the standard deviation of a bet on a feature, in units of the
+        mean that the bet measures.
         """
         if cost > self.budget:
             raise ValueError(f"budget: one data set takes {cost}, got {self.budget}.")
-        bets, title, impossible, spent = Bets(*names), name_of(step), "", 0
+        bets, title = Bets(*names), name_of(step)
         _, data, _ = self._joint.draw_supported()
         try:
-            seed = stream(self.entropy, Purpose.PILOT)
             with np.errstate(over="ignore"):
-                subject = make_subject(step, self.density, betas, data, seed)
+                pilot = PilotTask(data, stream(self.entropy, Purpose.PILOT))
+                subject = make_subject(step, self.density, betas, pilot)
             title = subject.title
-            while bets.evidence < 1 / self.alpha and spent + cost <= self.budget:
-                n = min(BATCH, (self.budget - spent) // cost)
-                with np.errstate(over="ignore"):  # step methods overflow before they reject
-                    bets.settle(*observe(subject, n))
-                spent += n * cost
+            self.settle(bets, partial(observe, subject), cost, batch=10)
+            findings, evidence = bets.findings(self.alpha), bets.evidence
         except FloatingPointError as error:
-            impossible = f"reached a state without a density: {error}"
+            findings, evidence = (f"reached a state without a density: {error}",), np.inf
         smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
-        return self.report(
-            title, spent, [impossible] if impossible else bets.findings(self.alpha),
-            [*blind_to, self._features.too_small(smallest)],
-            np.inf if impossible else bets.evidence, "e-value",
-        )  # fmt: skip
+        blind_to = [*blind_to, self.features.too_small(smallest)]
+        return self.report(title, blind_to, findings, evidence, "e-value")

@@ -53,6 +53,21 @@ def test_capital_reaches_one_over_alpha_with_probability_alpha_at_most(kind):
     assert share_that_ever_wins(games(np.random.default_rng(1), 0.8)[kind]) > 0.5
 
 
+def test_payoffs_have_mean_one_at_fair_odds():
+    """A value of two equally likely ones, or an order or an event with the probability claimed."""
+    h, ones = np.array([[0.4]]), np.ones((1, 1))
+    p, d, v = 1 / (1 + np.exp(-1.3)), np.array([[1.3]]), np.array([[0.4]])
+    games = [
+        (0.5, fair_bets(-0.5 * ones), fair_bets(0.5 * ones)),
+        (0.5, unit_bets(0.5 * ones), unit_bets(1.5 * ones)),
+        (0.5, tilted_bets(0.5 * ones, h, h), tilted_bets(1.5 * ones, h, h)),
+        (p, odds_bets(d[0], np.array([True])), odds_bets(d[0], np.array([False]))),
+        (p, order_bets(d, v), order_bets(-d, -v)),
+    ]
+    for chance, one, other in games:
+        np.testing.assert_allclose(chance * np.exp(one) + (1 - chance) * np.exp(other), 1)
+
+
 def test_who_has_lost_everything_stays_without():
     bets = Bets(["group"], ["another"])
     bets.settle(np.array([[-np.inf]]), 0.0)

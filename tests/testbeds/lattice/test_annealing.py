@@ -10,7 +10,8 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import estimators
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.lattice import Ising, Potts, anneal
-from pymc_bdmc.testbeds.lattice import annealing, random_cluster
+from pymc_bdmc.testbeds import random_cluster
+from pymc_bdmc.testbeds.lattice_annealing import LatticeChains
 from tests.models import SIGMAS
 from tests.testbeds.lattice.conftest import benchmark
 
@@ -75,9 +76,9 @@ def crooks_statistic(dt, log_z):
 def test_reverse_chains_are_the_reversal(reversed_order, monkeypatch):
     """Crooks' relation, value by value; it fails if the sites are not visited backwards."""
     if not reversed_order:
-        order = annealing.LatticeChains.site_order
+        order = LatticeChains.site_order
         monkeypatch.setattr(
-            annealing.LatticeChains,
+            LatticeChains,
             "site_order",
             lambda self, block: order(self, replace(block, direction=Direction.FORWARD)),
         )

@@ -5,10 +5,8 @@ import pytest
 from scipy.special import expit
 
 from pymc_bdmc.lattice import Ising, Potts
-from pymc_bdmc.testbeds.lattice import multispin, potts
-from pymc_bdmc.testbeds.lattice.multispin import IsingChains
-from pymc_bdmc.testbeds.lattice.potts import PottsChains
-from pymc_bdmc.testbeds.lattice.systems import neighbours
+from pymc_bdmc.testbeds.lattice import neighbours
+from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains, flip_planes, flip_spins
 from tests.testbeds.lattice.conftest import benchmark, chi_square_fits, same_distribution
 
 BETA = 0.3
@@ -58,7 +56,7 @@ def arrivals(chain_type, system, heat_bath, order, start, repeats=100):
 
 
 def codes(chains, system):
-    colours = chains._spins.values
+    colours = chains.spins
     if isinstance(chains, IsingChains):
         colours = np.unpackbits(colours.view(np.uint8), axis=1, bitorder="little")
     return np.ravel_multi_index(colours.astype(int), (system.n_colours,) * 4)
@@ -117,22 +115,23 @@ def scalar_bonds():
     return system.satisfied_bonds(np.array(found))
 
 
-def multispin_bonds(planes=multispin.flip_planes, correlate=False):
+def multispin_bonds(planes=flip_planes, correlate=False):
     """Return numbers of bonds by multispin coding, optionally with a fault."""
     rng, system, found = np.random.default_rng(2), Ising(SIDE), []
     for repeat in range(20):
         chains = IsingChains(system, np.random.SeedSequence(repeat), False)
         if correlate:  # the broken twin: all words draw the same numbers
-            for words in chains._spins:
+            for words in (chains.spins, chains.generators):
                 words[:] = words[:, :1]
         sites = rng.integers(SIDE**2, size=SWEEPS * SIDE**2)
-        multispin.flip_spins(chains._spins, sites, neighbours(SIDE), planes(COLD, False), False)
+        near, digits = neighbours(SIDE), planes(COLD, False)
+        flip_spins(chains.spins, chains.generators, sites, near, digits, False)
         found.append(chains.satisfied_bonds())
     return np.concatenate(found)
 
 
 def eight_bit_planes(interaction, heat_bath):
-    planes = multispin.flip_planes(interaction, heat_bath)
+    planes = flip_planes(interaction, heat_bath)
     planes[8:] = 0
     return planes
 
@@ -169,7 +168,7 @@ def test_checkerboard_is_two_halves_at_once(at_once):
 @pytest.mark.parametrize("heat_bath", [False, True])
 @pytest.mark.parametrize("interaction", [1e-9, 0.1, 0.44, 1.0, 30.0, 1e4])
 def test_planes_are_the_binary_digits(interaction, heat_bath):
-    planes = multispin.flip_planes(interaction, heat_bath)
+    planes = flip_planes(interaction, heat_bath)
     assert set(np.unique(planes)) <= {0, 2**64 - 1}
     probabilities = (planes > 0).astype(float).T @ 0.5 ** np.arange(1, 65)
     energies = interaction * np.array([8.0, 4.0])
@@ -181,8 +180,8 @@ def test_chains_of_potts_do_not_share_numbers():
     """Neighbouring lanes agree as often as chance says, after moves from equal states."""
     system = Potts(8, 10, coupling=0.1)
     chains = PottsChains(
-        system, np.random.SeedSequence(1), True, np.zeros((potts.LANES, 64), np.uint8)
+        system, np.random.SeedSequence(1), True, np.zeros((PottsChains.lanes, 64), np.uint8)
     )
     chains.move(1.0, np.tile(np.arange(64), 20))
-    agree = np.mean(chains._spins.values[:, 1:] == chains._spins.values[:, :-1])
-    assert abs(agree - 0.1) < 4 * np.sqrt(0.09 / (64 * (potts.LANES - 1)))
+    agree = np.mean(chains.spins[:, 1:] == chains.spins[:, :-1])
+    assert abs(agree - 0.1) < 4 * np.sqrt(0.09 / (64 * (PottsChains.lanes - 1)))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.lattice import Ising, Potts, perfect_samples
-from pymc_bdmc.testbeds.lattice import random_cluster as rc
-from pymc_bdmc.testbeds.lattice.systems import neighbours
+from pymc_bdmc.testbeds import random_cluster as rc
+from pymc_bdmc.testbeds.lattice import neighbours
 from tests.testbeds.lattice.conftest import bond_distribution, chi_square_fits
 
 N = 20_000
@@ -28,7 +28,7 @@ def swendsen_wang_states(system, beta, starts, n_sweeps):
     model = rc.random_cluster(system, beta)
     keys = np.random.SeedSequence(2).generate_state(len(starts), np.uint64)
     return [
-        rc.swendsen_wang(model, start, key, n_sweeps)
+        rc.swendsen_wang(*model, start, key, n_sweeps)
         for start, key in zip(starts, keys, strict=True)
     ]
 
@@ -69,11 +69,11 @@ def test_bonds_join_what_other_bonds_connect():
     system = Ising(4)
     is_open = np.zeros(system.n_bonds, bool)
     is_open[[0, 2, 4]] = True  # sites 0-1, 1-2, 2-3; the bond 3-0 around the torus is number 6
-    search = rc._Search(*(np.zeros(shape, np.int64) for shape in (16, (2, 16), 1)))
+    work = np.zeros(16, np.uint8), np.zeros((2, 16), np.int64)
 
     def joined():
         bonds = range(system.n_bonds)
-        return [bond for bond in bonds if rc._joined(neighbours(4), is_open, bond, search)]
+        return [bond for bond in bonds if rc._joined(neighbours(4), is_open, bond, work)]
 
     assert joined() == [6]
     is_open[6] = True

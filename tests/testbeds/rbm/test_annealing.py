@@ -5,7 +5,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.rbm import anneal
-from pymc_bdmc.testbeds.rbm.machine import RBM
+from pymc_bdmc.testbeds.rbm import RBM
 from tests.models import SIGMAS
 
 

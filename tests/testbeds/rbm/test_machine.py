@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.testbeds.rbm import machine as rbm_machine
-from pymc_bdmc.testbeds.rbm.machine import RBM
+from pymc_bdmc.testbeds import rbm as rbm_module
+from pymc_bdmc.testbeds.rbm import RBM
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 a comparison, at most 30 comparisons
 ALPHA = 1e-3  # of a χ² test
@@ -46,7 +46,7 @@ def test_log_z(shape, beta):
 def test_log_z_in_blocks_and_without_overflow(monkeypatch):
     m = machine(9, 12)
     whole = m.log_z()
-    monkeypatch.setattr(rbm_machine, "_BLOCK", 3)
+    monkeypatch.setattr(rbm_module, "_BLOCK", 3)
     assert m.log_z() == pytest.approx(whole, abs=1e-10)
     huge = RBM(np.full(3000, 500.0), np.zeros(2), np.zeros((3000, 2)))
     assert huge.log_z() == pytest.approx(1.5e6 + 2 * np.log(2), rel=1e-12)

@@ -6,9 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from pymc_bdmc.rbm import anneal
-from pymc_bdmc.testbeds.rbm.machine import RBM
-from pymc_bdmc.testbeds.rbm.training import binary_digits, held_out_log_likelihood, main, train
+from pymc_bdmc.rbm import RBM, anneal, binary_digits, held_out_log_likelihood, train
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +49,6 @@ def test_what_is_followed_begins_before_training(digits):
     assert np.isnan(few.held_out).all()
     # The weights begin near zero, and the visible units at their base rates
     assert few.log_z[0] == pytest.approx(few.rbm.log_prior_constant, abs=0.1)
-
-
-def test_command_saves_a_machine(tmp_path, capsys):
-    path = tmp_path / "digits.npz"
-    main([str(path), "--hidden", "5", "--epochs", "1"])
-    assert RBM.load(path).W.shape == (64, 5)
-    assert "log Z about" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("count", np.random.default_rng(4).integers(29, 200, 2))

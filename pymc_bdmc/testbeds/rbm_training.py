@@ -1,10 +1,5 @@
-"""Train restricted Boltzmann machines, follow their log Z, and score them on held-out data.
+"""Train restricted Boltzmann machines, track their log Z, and score them on held-out data."""
 
-``python -m pymc_bdmc.testbeds.rbm.training digits.npz --hidden 20`` trains one on scikit-learn's
-digits and saves it.
-"""
-
-import argparse
 import logging
 from dataclasses import dataclass
 from typing import Literal
@@ -20,12 +15,9 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
-from pymc_bdmc.testbeds.rbm.machine import RBM
+from pymc_bdmc.testbeds.rbm import RBM
 
 _log = logging.getLogger("pymc.bdmc")
-
-_CORRECTION = 0.02
-"""Rate of correction of log Z at every update. It is small, since one sweep has few visits."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +142,10 @@ def train(
         temperatures=temperatures,
     )  # fmt: skip
     data = np.asarray(data, dtype=np.float32)
-    for name, rows in {"data": data, "held_out": held_out}.items():
-        if rows is not None and not _are_states(rows, data.shape[-1:]):
+    for name, given in {"data": data, "held_out": held_out}.items():
+        rows = data if given is None else np.asarray(given)
+        is_table = rows.ndim == 2 and rows.size > 0 and rows.shape[1:] == data.shape[-1:]
+        if not (is_table and np.isin(rows, (0, 1)).all()):
             raise ValueError(f"{name}: expected rows of zeros and ones, as long as those of data.")
     check_positive(rate=rate)
     check_flags(progressbar=progressbar)
@@ -160,9 +154,9 @@ def train(
     rate_on = (data.sum(axis=0) + 1) / (len(data) + 2)
     a, b = logit(rate_on), np.zeros(hidden)
     rbm = RBM(a, b, np.zeros((len(a), hidden)), prior_log_odds=a)
-    followers, fantasy = _Followers(rbm, particles, temperatures, rng), rbm.draw_prior(batch, rng)
+    tracker, fantasy = _Tracker(rbm, particles, temperatures, rng), rbm.draw_prior(batch, rng)
     changed = RBM(a, b, rng.normal(0, 0.01, size=(len(a), hidden)), prior_log_odds=a)
-    followed = []
+    records = []
     n_batches = max(1, len(data) // batch)
     with (
         interruptible() as stop,
@@ -177,28 +171,22 @@ def train(
                 batches = np.array_split(rng.permutation(len(data)), n_batches)
             rows = batches[batch_number]
             rbm = changed
-            followers.follow(rbm, steps)
+            tracker.update(rbm, steps)
             if batch_number == 0:
-                trained, log_z = rbm, followers.log_z[-1]
+                trained, log_z = rbm, tracker.log_z[-1]
                 scores = [_mean_log_marginal(rbm, each) - log_z for each in (data, held_out)]
-                followed.append([log_z, *scores])
+                records.append([log_z, *scores])
                 progress.advance(method, int(epoch > 0), scores[0])
             if method == "cd":
                 fantasy = rbm.completed(data[rows], rng)
             fantasy = rbm.step(fantasy, np.ones(len(fantasy.visible)), rng, sweeps=steps)
             changed = _updated(rbm, data[rows], fantasy.visible, rate * (1 - epoch / epochs))
-        finished = len(followed) - 1
+        finished = len(records) - 1
         if finished < 1:
             raise KeyboardInterrupt
         if finished < epochs:
             _log.warning(f"Interrupted: the machine was trained for {finished} of {epochs} epochs.")
-    return Training(trained, *np.array(followed).T)
-
-
-def _are_states(rows: ArrayLike, shape: tuple[int, ...]) -> bool:
-    rows = np.asarray(rows)
-    is_table = rows.ndim == 2 and rows.size > 0 and rows.shape[1:] == shape
-    return is_table and bool(np.isin(rows, (0, 1)).all())
+    return Training(trained, *np.array(records).T)
 
 
 def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RBM:
@@ -212,7 +200,7 @@ def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RB
     )
 
 
-class _Followers:
+class _Tracker:
     """Chains of simulated tempering that track log Z_β of a machine during training.
 
     The machine starts with zero weights and its prior's biases, so log Z_β = β log Σ_x exp(a·v).
@@ -225,7 +213,7 @@ class _Followers:
         self.state = rbm.draw_prior(chains, rng)
         self.places = rng.integers(len(self.betas), size=chains)
 
-    def follow(self, rbm: RBM, sweeps: int) -> None:
+    def update(self, rbm: RBM, sweeps: int) -> None:
         """Continue with new parameters of a machine with the same prior."""
         before = self.state.log_likelihood
         log_q = np.log(place_probabilities(before, self.betas, self.log_z) + 1e-300)
@@ -236,7 +224,7 @@ class _Followers:
         q = place_probabilities(self.state.log_likelihood, self.betas, self.log_z)
         self.places = draw_places(q, self.rng)
         uneven = np.log(q.mean(axis=0) * len(self.betas))
-        self.log_z += _CORRECTION * (uneven - uneven[0])
+        self.log_z += 0.02 * (uneven - uneven[0])  # chosen: small, since a sweep has few visits
 
 
 def _mean_log_marginal(rbm: RBM, data) -> float:
@@ -300,27 +288,3 @@ def binary_digits() -> np.ndarray:
             "The digits need scikit-learn: pip install 'pymc-bdmc[digits]'."
         ) from error
     return (load_digits().data > 8).astype(np.float32)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Train a machine on the digits and save it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", help="where to save a, b and W (.npz)")
-    parser.add_argument("--hidden", type=int, default=20)
-    parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--method", choices=("cd", "pcd"), default="pcd")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    training = train(
-        binary_digits(), options.hidden, method=options.method, epochs=options.epochs,
-        random_seed=options.seed,
-    )  # fmt: skip
-    training.rbm.save(options.path)
-    print(
-        f"log Z about {training.log_z[-1]:.2f}, mean log likelihood about "
-        f"{training.log_likelihood[-1]:.2f} nats; saved to {options.path}"
-    )
-
-
-if __name__ == "__main__":
-    main()

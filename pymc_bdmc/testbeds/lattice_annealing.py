@@ -15,11 +15,9 @@ from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call import systems
 from pymc_bdmc.engines.blocks import anneal_block
 from pymc_bdmc.engines.tasks import AnnealTask
-from pymc_bdmc.testbeds.lattice.multispin import IsingChains
-from pymc_bdmc.testbeds.lattice.potts import PottsChains
-from pymc_bdmc.testbeds.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
-from pymc_bdmc.testbeds.lattice.randomness import random_sites
-from pymc_bdmc.testbeds.lattice.systems import Ising, Lattice
+from pymc_bdmc.testbeds.lattice import Ising, Lattice
+from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains, random_sites
+from pymc_bdmc.testbeds.random_cluster import perfect_state, random_cluster, swendsen_wang
 
 _STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
 
@@ -116,9 +114,7 @@ def anneal(
 
 @dataclass(frozen=True)
 class LatticeChains:
-    """Chains of a lattice model: their kernel, their sites and their starts.
-
-    The fields are the arguments of `anneal`.
+    """Chains of a lattice model with their kernel, sites and starts, as given to `anneal`.
 
     Raises
     ------
@@ -154,26 +150,27 @@ class LatticeChains:
 
     @property
     def n_updates(self) -> int:
-        """Return the number of single-site updates at each temperature."""
+        """Number of single-site updates at each temperature."""
         return self.system.n_sites if self.updates is None else self.updates
 
     @property
     def description(self) -> str:
-        """Return the kernel, the order of the sites and the number of updates."""
+        """Kernel, order of the sites and number of updates."""
         return f"{self.kernel}, {self.sites} sites, {self.n_updates} updates"
 
     @property
-    def block_size(self) -> int:
-        """Return the number of chains that move side by side."""
-        return self._chains.lanes
-
-    @property
-    def _chains(self) -> type[IsingChains] | type[PottsChains]:
+    def chain_type(self) -> type[IsingChains] | type[PottsChains]:
+        """Type of the compiled chains of a block."""
         return IsingChains if isinstance(self.system, Ising) else PottsChains
 
     @property
+    def block_size(self) -> int:
+        """Number of chains that move side by side."""
+        return self.chain_type.lanes
+
+    @property
     def attributes(self) -> dict[str, object]:
-        """Return the attributes that describe the lattice in a result."""
+        """Attributes that describe the lattice in a result."""
         return {
             "system": repr(self.system),
             "upper_bound": _STATUS[self.start],
@@ -199,7 +196,8 @@ class LatticeChains:
         """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
         seed, order = beside(task.seed, Purpose.ANNEAL), self.site_order(task)
         heat_bath = self.kernel == "heat bath"
-        chains = self._chains(self.system, seed, heat_bath, self._starts(task, stop))
+        starts = None if task.direction is Direction.FORWARD else self._starts(task, stop)
+        chains = self.chain_type(self.system, seed, heat_bath, starts)
 
         def move(t: int) -> float:
             changes = chains.move(task.betas[t], order(t))
@@ -210,21 +208,18 @@ class LatticeChains:
 
         return anneal_block(task, move, log_likelihood, stop)
 
-    def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray | None:
-        """Return the colours of reverse chains at β = 1, or None for a start from the prior."""
-        if task.direction is Direction.FORWARD:
-            return None
+    def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray:
+        """Return the colours of reverse chains at β = 1, shape (block_size, n_sites)."""
         system = self.system
         states = np.zeros((task.chains, system.n_sites), np.uint8)
+        keys = beside(task.seed, Purpose.START).generate_state(task.chains, np.uint64)
         if self.start == "ordered":
             states[:] = np.arange(task.chains)[:, None] % system.n_colours
-        model = random_cluster(system)
-        keys = beside(task.seed, Purpose.START).generate_state(task.chains, np.uint64)
         for state, key in zip(states, keys, strict=True):
             if stop[0]:
                 break
             if self.start == "exact":
                 state[:] = perfect_state(system, 1.0, key, stop)
             elif self.start == "swendsen-wang":
-                state[:] = swendsen_wang(model, state, key, self.burn_in)
+                state[:] = swendsen_wang(*random_cluster(system), state, key, self.burn_in)
         return np.resize(states, (self.block_size, system.n_sites))  # idle lanes repeat chains

@@ -17,9 +17,6 @@ from pymc_bdmc.base.compiling import njit
 LANES = 16
 """Number of random streams of a chain, which fit into one AVX-512 register."""
 
-_FACTORS = 1000
-"""Number of factors of at most 2 that can be multiplied without overflow in double precision."""
-
 _single = np.float32
 _word = np.uint32
 _POWER_OF_TWO = (
@@ -35,34 +32,16 @@ _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; N
 
 
 class Layer(NamedTuple):
-    """Log odds c + β d of a layer without input, and weights to the other layer, in float32."""
+    """Layer of n chains: log odds c + β d without input, weights to the other layer, and units."""
 
     c: np.ndarray
-    """Log odds c, shape (n_units,)."""
+    """Log odds c, shape (n_units,), float32."""
     d: np.ndarray
-    """Log odds d, shape (n_units,)."""
+    """Log odds d, shape (n_units,), float32."""
     weights: np.ndarray
-    """Weights, shape (n_units, units of the other layer)."""
-
-
-class Layers(NamedTuple):
-    """Machine in the form of the kernels, which draw y first in every sweep."""
-
-    x: Layer
-    y: Layer
-    constant: float
-    """Constant added to ℓ."""
-
-
-class Units(NamedTuple):
-    """Units of both layers and random streams of n chains, which are changed in place."""
-
-    x: np.ndarray
-    """Units x, shape (n, n_x), float32."""
-    y: np.ndarray
-    """Units y, shape (n, n_y), float32."""
-    streams: np.ndarray
-    """Random streams, shape (n, 4, LANES), uint32."""
+    """Weights, shape (n_units, units of the other layer), float32."""
+    units: np.ndarray = np.empty((0, 0), np.float32)
+    """Zeros and ones, shape (n, n_units), float32; changed in place."""
 
 
 @njit(inline="always", cache=True)
@@ -93,7 +72,7 @@ def _exp_double(x):
 
 
 @njit(fastmath=_REASSOCIATE, cache=True)
-def _sample(layer, inputs, beta, streams, uniforms, y):
+def _sample(layer, inputs, beta, streams, uniforms, units):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
     ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021). The upper 23 bits of a word
@@ -101,7 +80,7 @@ def _sample(layer, inputs, beta, streams, uniforms, y):
     """
     c, d = layer.c, layer.d
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
-    for first in range(0, y.size, LANES):
+    for first in range(0, units.size, LANES):
         for lane in range(LANES):
             word = _word(s0[lane] + s3[lane])
             shifted = _word(s1[lane] << _word(9))
@@ -113,10 +92,22 @@ def _sample(layer, inputs, beta, streams, uniforms, y):
             s3[lane] = _word(s3[lane] << _word(11)) | (s3[lane] >> _word(21))
             whole = _single(np.int32(word >> _word(9)))
             uniforms[first + lane] = (whole + _single(0.5)) * _single(2**-23)
-    for j in range(y.size):
+    for j in range(units.size):
         logit = c[j] + beta * (d[j] + inputs[j])
         below = uniforms[j] * (_single(1) + _exp_single(-logit)) < _single(1)
-        y[j] = _single(1) if below else _single(0)
+        units[j] = _single(1) if below else _single(0)
+
+
+@njit(cache=True, nogil=True)
+def _gibbs(x, y, to_y, betas, streams):
+    """Draw y given its inputs from x, then x given y, at each chain's β; return the inputs of x."""
+    uniforms = np.empty(max(x.c.size, y.c.size) + LANES, _single)
+    for i in range(len(betas)):
+        _sample(y, to_y[i], _single(betas[i]), streams[i], uniforms, y.units[i])
+    to_x = np.dot(y.units, y.weights)
+    for i in range(len(betas)):
+        _sample(x, to_x[i], _single(betas[i]), streams[i], uniforms, x.units[i])
+    return to_x
 
 
 @njit(fastmath=_REASSOCIATE, cache=True)
@@ -132,9 +123,9 @@ def _dot(y, d, inputs):
 def _log_sum(c, d, inputs, beta):
     """Return the log of the sum over all y, Σ_j log(1 + e^logit_j)."""
     total = 0.0
-    for first in range(0, c.size, _FACTORS):
+    for first in range(0, c.size, 1000):  # so many factors of at most 2 do not overflow
         product = 1.0
-        for j in range(first, min(first + _FACTORS, c.size)):
+        for j in range(first, min(first + 1000, c.size)):
             logit = c[j] + beta * (d[j] + inputs[j])
             total += max(logit, 0.0)
             product *= 1.0 + _exp_double(-abs(logit))
@@ -155,88 +146,55 @@ def _slope(layer, inputs, beta):
 
 
 @njit(cache=True, nogil=True)
-def anneal(layers, units, betas, forward, integrated, stop):
-    """Anneal a block of chains in place, and return log weights and moments of ℓ on the path.
+def anneal(x, y, constant, streams, betas, forward, integrated, stop):
+    """Anneal a block of n chains in place; return log weights (n,), and mean and sd of ℓ (T + 1,).
 
-    Parameters
-    ----------
-    layers : Layers
-    units : Units
-        Units of n chains.
-    betas : ndarray of shape (T + 1,)
-    forward : bool
-        Whether the chains run forward.
-    integrated : bool
-        Whether the chain's state is x alone, with y summed over.
-    stop : ndarray of shape (1,)
-        Flag. If it is set, the chains end early and their log weights are NaN.
-
-    Returns
-    -------
-    log_weight : ndarray of shape (n,)
-    mean, sd : ndarray of shape (T + 1,)
-        Mean and standard deviation of ℓ over the chains.
+    ``constant`` is added to ℓ, and ``streams`` are random streams of shape (n, 4, LANES), uint32.
+    If the layer y is ``integrated``, the state of a chain is x alone. If ``stop`` is set, the
+    chains end early and their log weights are NaN.
     """
-    x, y, c, d = units.x, units.y, layers.y.c, layers.y.d
-    n, last = len(x), len(betas) - 1
+    n, last = len(x.units), len(betas) - 1
     log_weight, mean, sd = np.zeros(n), np.zeros(last + 1), np.zeros(last + 1)
-    ell = np.empty(n)
-    to_y, to_x = np.empty_like(y), np.empty_like(x)
-    uniforms = np.empty(max(x.shape[1], y.shape[1]) + LANES, _single)
-    still = np.zeros_like(layers.x.d)
+    ell, still = np.empty(n), np.zeros_like(x.d)
     for s in range(last + 1):
         if stop[0]:
             log_weight[:] = np.nan
             break
-        np.dot(x, layers.x.weights, to_y)
+        to_y = np.dot(x.units, x.weights)
         here = s if forward else last - s
         for i in range(n):
-            fixed = _dot(x[i], layers.x.d, still) + layers.constant
+            fixed = _dot(x.units[i], x.d, still) + constant
             if integrated:
-                ell[i] = fixed + _slope(layers.y, to_y[i], _single(betas[here]))
+                ell[i] = fixed + _slope(y, to_y[i], _single(betas[here]))
             else:
-                ell[i] = fixed + _dot(y[i], d, to_y[i])
+                ell[i] = fixed + _dot(y.units[i], y.d, to_y[i])
             if here < last and not integrated:
                 log_weight[i] += (betas[here + 1] - betas[here]) * ell[i]
             elif here < last:
                 log_weight[i] += (betas[here + 1] - betas[here]) * fixed
-                log_weight[i] += _log_sum(c, d, to_y[i], betas[here + 1])
-                log_weight[i] -= _log_sum(c, d, to_y[i], betas[here])
+                log_weight[i] += _log_sum(y.c, y.d, to_y[i], betas[here + 1])
+                log_weight[i] -= _log_sum(y.c, y.d, to_y[i], betas[here])
         mean[here], sd[here] = ell.mean(), ell.std()
         if s < last:
-            beta = _single(betas[s + 1] if forward else betas[last - s])
-            for i in range(n):
-                _sample(layers.y, to_y[i], beta, units.streams[i], uniforms, y[i])
-            np.dot(y, layers.y.weights, to_x)
-            for i in range(n):
-                _sample(layers.x, to_x[i], beta, units.streams[i], uniforms, x[i])
+            _gibbs(x, y, to_y, np.full(n, betas[s + 1 if forward else here]), streams)
     return log_weight, mean, sd
 
 
 @njit(cache=True, nogil=True)
-def sweep(layers, units, betas, n_sweeps, stop):
-    """Sweep a block of chains in place, each at its own β, and return ℓ of shape (n,).
+def sweep(x, y, constant, streams, betas, n_sweeps, stop):
+    """Sweep n chains in place, each at its own β, and return ℓ (n,); see `anneal`.
 
-    The parameters are those of `anneal`, except that ``betas`` has shape (n,). If ``stop`` is set,
-    the current sweep is the last one.
+    If ``stop`` is set, the current sweep is the last one.
     """
-    x, y = units.x, units.y
-    n = len(x)
-    ell = np.empty(n)
-    to_y, to_x = np.empty_like(y), np.empty_like(x)
-    uniforms = np.empty(max(x.shape[1], y.shape[1]) + LANES, _single)
-    still = np.zeros_like(layers.y.d)
+    n = len(x.units)
+    ell, to_x, still = np.empty(n), np.empty_like(x.units), np.zeros_like(y.d)
     for _ in range(n_sweeps):
-        np.dot(x, layers.x.weights, to_y)
-        for i in range(n):
-            _sample(layers.y, to_y[i], _single(betas[i]), units.streams[i], uniforms, y[i])
-        np.dot(y, layers.y.weights, to_x)
-        for i in range(n):
-            _sample(layers.x, to_x[i], _single(betas[i]), units.streams[i], uniforms, x[i])
+        to_x = _gibbs(x, y, np.dot(x.units, x.weights), betas, streams)
         if stop[0]:
             break
     for i in range(n):
-        ell[i] = _dot(x[i], layers.x.d, to_x[i]) + _dot(y[i], layers.y.d, still) + layers.constant
+        own = _dot(x.units[i], x.d, to_x[i]) + _dot(y.units[i], y.d, still)
+        ell[i] = own + constant
     return ell
 
 
@@ -255,17 +213,8 @@ def enumerate_states(biases, inputs, others, weights):
     """Return the log marginal weights of all 2^k states of a layer, summed over the other layer.
 
     Neighbours in the Gray code differ in one unit, so each state needs one addition per unit of the
-    other layer. Unit j of state s is bit j of s.
-
-    Parameters
-    ----------
-    biases : ndarray of shape (k,)
-        Biases of the enumerated units.
-    inputs : ndarray of shape (m,)
-        Log odds of the other layer's units in state 0.
-    others : float
-        Log weight common to all states.
-    weights : ndarray of shape (k, m)
+    other layer. Unit j of state s is bit j of s. ``inputs`` are the log odds of the other layer in
+    state 0, ``others`` a log weight common to all states, and ``weights`` have shape (k, m).
     """
     k, m = weights.shape
     out = np.empty(1 << k)

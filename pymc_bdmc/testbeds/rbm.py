@@ -1,29 +1,26 @@
-"""Restricted Boltzmann machines with block Gibbs sweeps, and exact results if small."""
+"""Restricted Boltzmann machines: block Gibbs sweeps, exact results if small, and annealing."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.testbeds.rbm import kernels as rbm_kernels
-from pymc_bdmc.testbeds.rbm.kernels import Layer, Layers, Units
-
-MAX_ENUMERATED = 25
-"""Largest number of units of the smaller layer for which log Z is summed exactly."""
-
-MAX_TABULATED = 20
-"""Largest number of units of the smaller layer for exact samples from a table of all states."""
+from pymc_bdmc.call import systems
+from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.testbeds import rbm_kernels
+from pymc_bdmc.testbeds.rbm_kernels import Layer
 
 _BLOCK = 14
-"""Number of units enumerated by one compiled call."""
-
-_UNIFORM = cast(np.ndarray, None)
-"""Default prior; `RBM.__post_init__` replaces None by an array."""
+"""Number of units enumerated by one compiled call; chosen for tables of 128 KiB."""
 
 _NEVER = np.zeros(1, np.uint8)
 """Flag for calls that are never stopped."""
@@ -79,21 +76,21 @@ class RBM:
     a: np.ndarray
     b: np.ndarray
     W: np.ndarray
-    prior_log_odds: np.ndarray = _UNIFORM
+    prior_log_odds: np.ndarray = None  # type: ignore[assignment] # an array from the first check on
     integrated: Literal["none", "hidden", "visible"] = "none"
 
     def __post_init__(self):
-        given = {name: np.array(getattr(self, name), dtype=float) for name in ("a", "b", "W")}
-        V, H = given["a"].size, given["b"].size
-        odds = np.zeros(V) if self.prior_log_odds is None else np.array(self.prior_log_odds, float)
-        given["prior_log_odds"] = odds
+        V, H = np.size(self.a), np.size(self.b)
+        if self.prior_log_odds is None:
+            object.__setattr__(self, "prior_log_odds", np.zeros(V))
         for name, shape in {"a": (V,), "b": (H,), "W": (V, H), "prior_log_odds": (V,)}.items():
-            if given[name].shape != shape:
-                raise ValueError(f"{name}: expected the shape {shape}, got {given[name].shape}.")
-            if not (np.abs(given[name]) <= np.finfo(np.float32).max).all():
+            given = np.array(getattr(self, name), dtype=float)
+            if given.shape != shape:
+                raise ValueError(f"{name}: expected the shape {shape}, got {given.shape}.")
+            if not (np.abs(given) <= np.finfo(np.float32).max).all():
                 raise ValueError(f"{name}: must be finite, also in float32.")
-            given[name].flags.writeable = False
-            object.__setattr__(self, name, given[name])
+            given.flags.writeable = False
+            object.__setattr__(self, name, given)
         if self.integrated not in ("none", "hidden", "visible"):
             raise ValueError(
                 f"integrated: {self.integrated!r} is none of 'none', 'hidden' and 'visible'."
@@ -156,10 +153,10 @@ class RBM:
         ValueError
             If both layers have more than 25 units.
         """
-        if min(self.W.shape) > MAX_ENUMERATED:
+        if min(self.W.shape) > 25:  # about a minute
             raise ValueError(
-                f"W: both layers have more than {MAX_ENUMERATED} units, too many to enumerate; "
-                "estimate log Z with rbm.anneal."
+                "W: both layers have more than 25 units, too many to enumerate; estimate log Z "
+                "with rbm.anneal."
             )
         total = logsumexp([logsumexp(block) for block in self._log_marginals(beta)])
         return float(total - (1 - beta) * self.log_prior_constant)
@@ -199,8 +196,8 @@ class RBM:
     # --- Chains ---
 
     @cached_property
-    def _parts(self) -> tuple[Layer, Layer]:
-        """Return the visible and the hidden layer, in the kernels' precision."""
+    def _layers(self) -> tuple[Layer, Layer]:
+        """Visible and hidden layer in float32, without units."""
         parts = (
             (self.prior_log_odds, self.a - self.prior_log_odds, self.W),
             (np.zeros_like(self.b), self.b, self.W.T),
@@ -210,15 +207,14 @@ class RBM:
 
     def _ordered(
         self, state: RBMState, visible_first: bool, rng: np.random.Generator
-    ) -> tuple[Layers, Units]:
-        """Order the layers for the kernels: the layer that conditions first comes first."""
+    ) -> tuple[Layer, Layer, float, np.ndarray]:
+        """Return the first arguments of the kernels: layers, of which x conditions first."""
         shape = (len(state.visible), 4, rbm_kernels.LANES)
         streams = rng.integers(2**32, size=shape, dtype=np.uint32)
-        x, y = self._parts
-        units_x, units_y = state.visible, state.hidden
-        if not visible_first:
-            x, y, units_x, units_y = y, x, units_y, units_x
-        return Layers(x, y, self.log_prior_constant), Units(units_x, units_y, streams)
+        visible = self._layers[0]._replace(units=state.visible)
+        hidden = self._layers[1]._replace(units=state.hidden)
+        x, y = (visible, hidden) if visible_first else (hidden, visible)
+        return x, y, self.log_prior_constant, streams
 
     def completed(self, visible: ArrayLike, rng: np.random.Generator) -> RBMState:
         """Draw the hidden units given visible ones of shape (n, V)."""
@@ -232,8 +228,9 @@ class RBM:
 
     def _state(self, visible: np.ndarray, hidden: np.ndarray) -> RBMState:
         visible, hidden = (np.ascontiguousarray(x, dtype=np.float32) for x in (visible, hidden))
-        interaction = np.einsum("ij,ij->i", visible @ self._parts[0].weights, hidden)
-        fields = visible @ self._parts[0].d + hidden @ self._parts[1].d
+        x, y = self._layers
+        interaction = np.einsum("ij,ij->i", visible @ x.weights, hidden)
+        fields = visible @ x.d + hidden @ y.d
         ell = interaction.astype(float) + fields + self.log_prior_constant
         return RBMState(visible, hidden, ell)
 
@@ -251,7 +248,7 @@ class RBM:
         of the ``burn_in`` sweeps and stay at β = 1 for the other half. If ``stop`` is set, the
         chains end early.
         """
-        if min(self.W.shape) <= MAX_TABULATED:
+        if self.posterior_status(burn_in) == "exact":
             return self._draw_exactly(chains, rng)
         state = self.draw_prior(chains, rng)
         if burn_in > 1:
@@ -261,7 +258,7 @@ class RBM:
 
     def posterior_status(self, burn_in: int) -> Literal["exact", "burned-in", "heuristic"]:
         """Return the kind of start that `draw_posterior` gives for an upper bound."""
-        if min(self.W.shape) <= MAX_TABULATED:
+        if min(self.W.shape) <= 20:  # a table of 8 MiB
             return "exact"
         return "burned-in" if burn_in else "heuristic"
 
@@ -302,8 +299,8 @@ class RBM:
         """
         if sweeps == 0:
             return state
-        layers, units = self._ordered(state, True, rng)
-        ell = rbm_kernels.sweep(layers, units, np.asarray(betas, float), sweeps, stop)
+        ordered = self._ordered(state, True, rng)
+        ell = rbm_kernels.sweep(*ordered, np.asarray(betas, float), sweeps, stop)
         return state._replace(log_likelihood=ell)
 
     def run(
@@ -335,7 +332,113 @@ class RBM:
         forward = direction is Direction.FORWARD
         integrated = self.integrated != "none"
         visible_first = self.integrated != "visible" if integrated else forward
-        layers, units = self._ordered(state, visible_first, rng)
+        ordered = self._ordered(state, visible_first, rng)
         betas = np.array(betas, dtype=float)  # a read-only array would need another compilation
-        path = rbm_kernels.anneal(layers, units, betas, forward, integrated, stop)
+        path = rbm_kernels.anneal(*ordered, betas, forward, integrated, stop)
         return Run.of_block(direction, *path)
+
+
+def anneal(
+    rbm: RBM,
+    *,
+    chains: int = 100,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "linear",
+    burn_in: int = 1000,
+    **options: Any,
+) -> xr.DataTree:
+    """Sandwich the log partition function of an RBM between forward and reverse chains.
+
+    Parameters
+    ----------
+    rbm : RBM
+        Machine, with its prior and its integrated layer.
+    chains : int, default 100
+        Number of chains per direction, at least 2. They are run 100 at a time.
+    temperatures : int or array_like of shape (T + 1,), default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves.
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
+        Spacing of the inverse temperatures.
+    burn_in : int, default 1000
+        Number of sweeps before a reverse chain, if both layers have more than 20 units. Half of the
+        sweeps anneal the state from the prior. The upper bound is then burned-in, or heuristic
+        without any sweep. If a layer has at most 20 units, reverse chains start from exact samples.
+        (With at most 25 units, `RBM.log_z` is exact.)
+    **options
+        The further options of `pymc_bdmc.anneal`: ``target_gap``, ``max_temperatures`` and
+        ``max_time`` for rounds; ``random_seed``, ``cores``, ``executor``, ``progressbar``,
+        ``store`` and ``callback``.
+
+    Returns
+    -------
+    DataTree
+        Groups ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        plots. After Ctrl-C, blocks of chains that were not finished are NaN.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the remedy.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or is pressed a second time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_bdmc as bdmc
+    >>> rbm = bdmc.rbm.RBM(np.zeros(4), np.zeros(3), np.eye(4, 3))
+    >>> dt = bdmc.rbm.anneal(rbm, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - rbm.log_z()) < 4 * error)
+    True
+    """
+    runs = MachineChains(rbm, burn_in)
+    return systems.anneal(
+        runs, chains=chains, temperatures=temperatures, schedule=schedule, **options
+    )
+
+
+@dataclass(frozen=True)
+class MachineChains:
+    """Chains of a machine and the burn-in of their starts at β = 1, as given to `anneal`.
+
+    Raises
+    ------
+    ValueError
+        Names the field.
+    """
+
+    rbm: RBM
+    burn_in: int = 1000
+    block_size: ClassVar[int] = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
+
+    def __post_init__(self):
+        if not isinstance(self.rbm, RBM):
+            raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {self.rbm!r}.")
+        check_counts(burn_in=self.burn_in)
+
+    @property
+    def description(self) -> str:
+        """Name of a transition."""
+        return self.rbm.description
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Attributes that describe the machine in a result."""
+        status = self.rbm.posterior_status(self.burn_in)
+        return {
+            "system": f"RBM {self.rbm.a.size}x{self.rbm.b.size}",
+            "upper_bound": status,
+            "independent_starts": 1,
+            "burn_in": self.burn_in if status == "burned-in" else 0,
+        }
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
+        rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
+        if task.direction is Direction.FORWARD:
+            state = self.rbm.draw_prior(task.chains, rng)
+        else:
+            state = self.rbm.draw_posterior(task.chains, rng, self.burn_in, stop)
+        return self.rbm.run(state, task.betas, task.direction, rng, stop)

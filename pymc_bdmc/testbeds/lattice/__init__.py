@@ -1,1 +1,0 @@
-"""Ising and Potts models: energies, exact answers, compiled chains."""

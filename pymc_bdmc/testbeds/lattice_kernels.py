@@ -1,0 +1,293 @@
+"""Compiled chains of lattice models that move side by side: Ising as bits, Potts as bytes.
+
+Chains of a block visit sites in the same order and share nothing else. Their spins have shape
+(n_sites, W), with 64 chains in each of W words (Ising) or one chain per byte (Potts). Generators
+have shape (4, W). Random numbers come from one vectorised generator per column, or from a hash of
+their position in a sequence.
+"""
+
+import numpy as np
+from scipy.special import expit
+
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.testbeds.lattice import Lattice, neighbours
+
+# Sixteen words, not fewer: LLVM unrolls shorter loops before it tries to vectorise them.
+WORDS = 16
+# Potts chains: enough that LLVM vectorises over them, few enough that spins stay in the cache.
+BYTES = 128
+
+
+class IsingChains:
+    """Block of 1024 Ising chains, one per bit: chain c is bit c % 64 of word c // 64.
+
+    Chains start from colours of shape (lanes, n_sites), or else from uniform random ones.
+    """
+
+    lanes = 64 * WORDS
+
+    def __init__(self, system: Lattice, seed: np.random.SeedSequence, heat_bath: bool, start=None):
+        self._system, self._near, self._heat_bath = system, neighbours(system.L), heat_bath
+        self.generators = seed_generators(seed, WORDS)
+        if start is None:
+            self.spins = random_words(self.generators, system.n_sites)
+        else:
+            bits = np.packbits(np.ascontiguousarray(start.T), axis=1, bitorder="little")
+            self.spins = bits.view("<u8").astype(np.uint64)
+
+    def move(self, beta: float, sites: np.ndarray) -> int:
+        """Update the sites in this order, and return the number of flips."""
+        planes = flip_planes(beta * self._system.bond_strength / 2, self._heat_bath)
+        moves = sites, self._near, planes, self._heat_bath
+        return flip_spins(self.spins, self.generators, *moves)
+
+    def satisfied_bonds(self) -> np.ndarray:
+        """Count the bonds between equal neighbours by chain, shape (lanes,)."""
+        return self._system.n_bonds - _unsatisfied_bonds(self.spins, self._near)
+
+
+class PottsChains:
+    """Block of 128 Potts chains, one per byte, with the parameters of `IsingChains`."""
+
+    lanes = BYTES
+
+    def __init__(self, system: Lattice, seed: np.random.SeedSequence, heat_bath: bool, start=None):
+        self._system, self._near, self._heat_bath = system, neighbours(system.L), heat_bath
+        self.generators = seed_generators(seed, BYTES)
+        if start is None:
+            words = random_words(self.generators, system.n_sites) >> np.uint64(32)
+            start = ((words * np.uint64(system.n_colours)) >> np.uint64(32)).astype(np.uint8).T
+        self.spins = start.T.copy()
+
+    def move(self, beta: float, sites: np.ndarray) -> int:
+        """Update the sites in this order; return the number of changes by Metropolis."""
+        interaction, q = beta * self._system.bond_strength, self._system.n_colours
+        moves = sites, self._near, interaction, q, self._heat_bath
+        return _move_colours(self.spins, self.generators, *moves)
+
+    def satisfied_bonds(self) -> np.ndarray:
+        """Count the bonds between equal neighbours by chain, shape (lanes,)."""
+        return _satisfied_bonds(self.spins, self._near)
+
+
+# --- Random numbers ---
+
+
+def seed_generators(stream: np.random.SeedSequence, n: int) -> np.ndarray:
+    """Return states of n independent SFC64 generators, shape (4, n), with the counter last."""
+    states = stream.generate_state(4 * n, np.uint64).reshape(4, n)
+    states[3] = 1
+    return states
+
+
+@njit(nogil=True, cache=True)
+def _next_word(states, i):
+    """Return 64 random bits of generator i by SFC64 (Doty-Humphrey), which vectorises well."""
+    a, b, c = states[0, i], states[1, i], states[2, i]
+    word = a + b + states[3, i]
+    states[3, i] += np.uint64(1)
+    states[0, i] = b ^ (b >> np.uint64(11))
+    states[1, i] = c + (c << np.uint64(3))
+    states[2, i] = ((c << np.uint64(24)) | (c >> np.uint64(40))) + word
+    return word
+
+
+@njit(nogil=True, cache=True)
+def random_words(states, n):
+    """Return n words of every generator, uint64 of shape (n, number of generators)."""
+    words = np.empty((n, states.shape[1]), np.uint64)
+    for row in range(n):
+        for i in range(states.shape[1]):
+            words[row, i] = _next_word(states, i)
+    return words
+
+
+@njit(nogil=True, cache=True)
+def uniform(key, place):
+    """Return a number in [0, 1) that depends on key and position only, by splitmix64.
+
+    Coupling from the past needs the same numbers repeatedly, and this way need not store them.
+    """
+    z = key + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(nogil=True, cache=True)
+def random_sites(key, first, n, n_sites):
+    """Return the sites at positions first … first + n − 1 of an infinite uniform sequence."""
+    sites = np.empty(n, np.int64)
+    for i in range(n):
+        sites[i] = np.int64(uniform(key, first + i) * n_sites)
+    return sites
+
+
+# --- Ising: multispin coding ---
+
+
+def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
+    """Return the 64 binary digits of three probabilities, 0 or all ones, uint64 of shape (64, 3).
+
+    For Metropolis with K = ``interaction``, they are the probabilities of accepting ΔE = 8J and
+    ΔE = 4J. For the heat bath, they are the probabilities of ending opposite to four equal
+    neighbours and opposite to a majority of three, and 1/2 for a tie.
+    """
+    gain = interaction * np.array([8.0, 4.0])
+    p = [*expit(-gain), 0.5] if heat_bath else [*np.exp(-gain), 0.0]
+    numbers = (np.minimum(p, 1 - 2.0**-53) * 2.0**64).astype(np.uint64)
+    digits = (numbers >> np.arange(63, -1, -1, dtype=np.uint64)[:, None]) & np.uint64(1)
+    return -digits  # turns 1 into all ones
+
+
+@njit(nogil=True, cache=True)
+def flip_spins(spins, generators, sites, neighbours, planes, heat_bath):
+    """Update the sites one after another in all lanes, and return the number of flips.
+
+    A lane flips if a 64-bit uniform number U is below its probability p. Every random word gives
+    one digit of U to each lane, starting with the highest. A lane is decided at the first digit in
+    which U and p differ, and the loop ends when all lanes are decided.
+    """
+    # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
+    states = np.empty((4, WORDS), np.uint64)
+    states[:] = generators
+    strong, weak, tie, flip, undecided = 0, 1, 2, 3, 4
+    lanes = np.empty((5, WORDS), np.uint64)
+    flips = 0
+    for site in sites:
+        right, below, left, above = neighbours[site]
+        for w in range(WORDS):
+            s = spins[site, w]
+            a, b = s ^ spins[right, w], s ^ spins[below, w]  # ones if neighbours differ
+            c, d = s ^ spins[left, w], s ^ spins[above, w]
+            odd = a ^ b ^ c ^ d
+            pair = (a & b) | (c & d)
+            none = ~(a | b | c | d)
+            if heat_bath:
+                four = a & b & c & d
+                lanes[strong, w] = none | four
+                lanes[weak, w] = odd
+                lanes[tie, w] = ~(none | four | odd)
+                lanes[flip, w] = four | (odd & pair)  # majority; digits may reverse it
+            else:
+                lanes[strong, w] = none
+                lanes[weak, w] = odd & ~pair
+                lanes[tie, w] = 0
+                lanes[flip, w] = ~(none | (odd & ~pair))
+            lanes[undecided, w] = lanes[strong, w] | lanes[weak, w] | lanes[tie, w]
+        for k in range(64):
+            left_over = np.uint64(0)
+            for w in range(WORDS):
+                word = _next_word(states, w)
+                digit = (
+                    (lanes[strong, w] & planes[k, strong])
+                    | (lanes[weak, w] & planes[k, weak])
+                    | (lanes[tie, w] & planes[k, tie])
+                )
+                lanes[flip, w] ^= lanes[undecided, w] & digit & ~word
+                lanes[undecided, w] &= ~(digit ^ word)
+                left_over |= lanes[undecided, w]
+            if left_over == 0:
+                break
+        for w in range(WORDS):
+            spins[site, w] ^= lanes[flip, w]
+            flips += _count_ones(lanes[flip, w])
+    generators[:] = states
+    return flips
+
+
+@njit(nogil=True, cache=True)
+def _count_ones(x):
+    """Count the set bits of a word, in a form that compilers recognise."""
+    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(nogil=True, cache=True)
+def _unsatisfied_bonds(spins, neighbours):
+    """Count the bonds between unlike spins in every lane, eight lanes of a word at a time."""
+    n_sites, low_bits = spins.shape[0], np.uint64(0x0101010101010101)
+    counts = np.zeros(64 * WORDS, np.int64)
+    for first in range(0, n_sites, 127):  # a byte holds the two bonds of at most 127 sites
+        sums = np.zeros((8, WORDS), np.uint64)  # lane 8 j + k of word w is byte j of sums[k, w]
+        for site in range(first, min(first + 127, n_sites)):
+            right, below = neighbours[site, 0], neighbours[site, 1]
+            for w in range(WORDS):
+                a, b = spins[site, w] ^ spins[right, w], spins[site, w] ^ spins[below, w]
+                for k in range(8):
+                    sums[k, w] += (a >> np.uint64(k)) & low_bits
+                    sums[k, w] += (b >> np.uint64(k)) & low_bits
+        for lane in range(64 * WORDS):
+            word = sums[lane % 8, lane // 64] >> np.uint64(lane % 64 // 8 * 8)
+            counts[lane] += np.int64(word & np.uint64(255))
+    return counts
+
+
+# --- Potts ---
+
+
+@njit(nogil=True, cache=True)
+def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bath):
+    """Update the sites one after another in all chains; count changes by Metropolis.
+
+    Metropolis proposes another colour by the lower 32 bits of a random word, and accepts it by the
+    upper 32 bits. For the heat bath, the weight of a colour with n equal neighbours is
+    exp(K n) = 1 + (e^K − 1) + …, with one increment for each of these neighbours. So the site takes
+    a uniform colour with weight q, or copies a neighbour with the neighbour's increment as weight.
+    """
+    # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
+    states = np.empty((4, BYTES), np.uint64)
+    states[:] = generators
+    powers = np.exp((interaction if heat_bath else -interaction) * np.arange(5))
+    weights = powers[1:] - powers[:-1] if heat_bath else powers[1:] * 2.0**32
+    one, two, three, four = weights
+    others = np.uint64(q - 1)
+    changes = np.int64(0)
+    for site in sites:
+        right, below, left, above = neighbours[site]
+        for c in range(BYTES):
+            word = _next_word(states, c)
+            s1, s2 = np.int64(spins[right, c]), np.int64(spins[below, c])
+            s3, s4 = np.int64(spins[left, c]), np.int64(spins[above, c])
+            if heat_bath:
+                n2 = np.int64(s2 == s1)
+                n3 = np.int64(s3 == s1) + np.int64(s3 == s2)
+                n4 = np.int64(s4 == s1) + np.int64(s4 == s2) + np.int64(s4 == s3)
+                end1 = q + one
+                end2 = end1 + (two if n2 == 1 else one)
+                end3 = end2 + (three if n3 == 2 else two if n3 == 1 else one)
+                end4 = end3 + (four if n4 == 3 else three if n4 == 2 else two if n4 == 1 else one)
+                u = np.float64(word >> np.uint64(11)) * (1.0 / 9007199254740992.0) * end4
+                new = np.int64(u)
+                new = s1 if u >= q else new
+                new = s2 if u >= end1 else new
+                new = s3 if u >= end2 else new
+                new = s4 if u >= end3 else new
+                spins[site, c] = np.uint8(new)
+            else:
+                old = np.int64(spins[site, c])
+                new = old + 1 + np.int64(((word & np.uint64(0xFFFFFFFF)) * others) >> np.uint64(32))
+                new = new - q if new >= q else new
+                lost = np.int64(s1 == old) + np.int64(s2 == old) + np.int64(s3 == old)
+                lost += np.int64(s4 == old) - np.int64(s1 == new) - np.int64(s2 == new)
+                lost -= np.int64(s3 == new) + np.int64(s4 == new)
+                limit = four if lost == 4 else three if lost == 3 else two if lost == 2 else one
+                accept = (lost <= 0) | (np.float64(word >> np.uint64(32)) < limit)
+                changes += np.int64(accept)
+                spins[site, c] = np.uint8(new if accept else old)
+    generators[:] = states
+    return changes
+
+
+@njit(nogil=True, cache=True)
+def _satisfied_bonds(spins, neighbours):
+    """Count the bonds between equal neighbours in every chain."""
+    counts = np.zeros(BYTES, np.int64)
+    for site in range(spins.shape[0]):
+        for near in neighbours[site, :2]:
+            for c in range(BYTES):
+                counts[c] += np.int64(spins[site, c] == spins[near, c])
+    return counts

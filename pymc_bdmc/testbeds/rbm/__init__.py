@@ -1,1 +1,0 @@
-"""Restricted Boltzmann machines: compiled chains, training, held-out scores."""
