@@ -26,11 +26,10 @@ from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
 from pymc_bdmc.model.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
-from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.checks.integrity import undefined_far
-from pymc_bdmc.results.convert import observed_dataset
+from pymc_bdmc.results.checks.runs import undefined_far
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.write import observed_dataset, run_attributes
 
 _log = logging.getLogger("pymc.bdmc")
 

@@ -16,7 +16,7 @@ from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
 from pymc_bdmc.plots.common import along, segments
 from pymc_bdmc.results.agreement import agreement
-from pymc_bdmc.results.elements import paired_elements
+from pymc_bdmc.results.particles import paired_elements
 
 PANELS = {
     "difference of means": "posterior standard deviations, yours less the run's; grey: good",

@@ -8,8 +8,8 @@ from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
 from pymc_bdmc.plots.common import joined, panels, readings
-from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.log_ml import Z95
+from pymc_bdmc.results.sandwich import burn_in_effect
 
 
 @plot("band line zero title xlabel ylabel xticks")

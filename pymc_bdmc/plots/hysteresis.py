@@ -9,7 +9,7 @@ from arviz_plots.visuals import line_xy, vline
 
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
 from pymc_bdmc.plots.common import along, around, readings, stacked
-from pymc_bdmc.results.runs import Side
+from pymc_bdmc.results.reading import Side
 
 
 @plot("path loop critical title xlabel ylabel ylim")

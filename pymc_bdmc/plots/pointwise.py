@@ -10,8 +10,8 @@ from arviz_plots.visuals import hline, line_xy, scatter_xy
 
 from pymc_bdmc.plots.canvas import ROOM, Canvas, Options, plot
 from pymc_bdmc.plots.common import panels, segments
+from pymc_bdmc.results.compare import pointwise
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.pointwise import pointwise
 
 PANELS = {"value": "each observation", "cumulative": "sum so far"}
 

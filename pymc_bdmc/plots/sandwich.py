@@ -11,8 +11,7 @@ from arviz_plots.visuals import line_xy, scatter_xy, set_xticks, vline
 from pymc_bdmc.estimators import clustered_mean
 from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot, round_ticks
 from pymc_bdmc.plots.common import joined, panels, sample, stacked
-from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.runs import Side
+from pymc_bdmc.results.reading import Reading, Side
 
 type Results = xr.DataTree | Sequence[xr.DataTree]
 

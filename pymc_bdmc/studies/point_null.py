@@ -19,7 +19,7 @@ from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import without_initial_values
-from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
+from pymc_bdmc.results.compare import BayesFactor, bayes_factor
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import Reweighing

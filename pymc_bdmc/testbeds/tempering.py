@@ -26,8 +26,8 @@ from pymc_bdmc.estimators.simulated_tempering import (
 from pymc_bdmc.kernels import Step
 from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.verdict import warn
+from pymc_bdmc.results.write import run_attributes
 
 FLAT = 0.5
 """Largest |r_k − ĉ_k| K at which a stage of the Wang-Landau start ends."""
