@@ -50,7 +50,7 @@ test-oldest: $(OLDEST)/installed
 test-marketing: $(MARKETING)/installed # old names in PyMC 6.3 for parts of a newer PyTensor
 	$(MARKETING)/bin/python -m pytest -W ignore::DeprecationWarning \
 		-W ignore::FutureWarning -n 2 --dist loadfile \
-		tests/base/test_corrected.py tests/model/test_approximation.py tests/model/test_families.py
+		tests/base/test_corrected.py tests/density/test_approximation.py tests/density/test_families.py
 
 test-slow: test-elsewhere
 	$(BIN)/python -m pytest -m slow

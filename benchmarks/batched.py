@@ -19,7 +19,7 @@ from pytensor.graph.replace import vectorize_graph
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.upstream import jitted_function
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
 
 PARTICLES = 32
 BLOCKS, SECONDS = 9, 0.1

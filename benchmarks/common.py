@@ -11,8 +11,8 @@ import pymc as pm
 
 from pymc_bdmc.base.schedules import adaptive
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
-from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["Annealer", "publish", "shown", "table", "timed"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from common import publish, shown, table
 from scipy import stats
 
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.subjects import ALPHA, Target
 from tests.testing.mutants import MUTANTS, coordinates, hamiltonian, walks
 from tests.testing.mutants.trials import barrier, known_mean, sum_of_two, three_categories

@@ -19,8 +19,8 @@ from models import eight_schools
 from pymc_bdmc import FromPrior
 from pymc_bdmc.base.schedules import adaptive
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask
-from pymc_bdmc.model.tempered import TemperedDensity
 
 RUNS, DATASETS, TEMPERATURES = 8, 8, 300
 PARTICLES = [1, 16]

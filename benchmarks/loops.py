@@ -21,10 +21,10 @@ from common import publish, shown, table
 from engine import bare
 from models import MODELS
 
-from pymc_bdmc.model import jitted
-from pymc_bdmc.model.loops import WITH_FAST_LOOPS
-from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density import jitted
+from pymc_bdmc.density.loops import WITH_FAST_LOOPS
+from pymc_bdmc.density.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.density.tempered import TemperedDensity
 
 MODES = {"scalar": WITH_LIGHT_PRODUCTS, "vector": WITH_FAST_LOOPS}
 BLOCKS, SECONDS = 15, 0.05
@@ -130,7 +130,7 @@ def main() -> None:
         "CPU time of the bare density with its gradient, the median of calls that alternate.\n"
         "*Before*, exponentials and logarithms are those of the C library, one after the other.\n"
         "*Vectors* are those of `base/elementary.py`, several at once, in the loops of\n"
-        "`model/loops.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
+        "`density/loops.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
         "0.94 to 1.04 compare equal code. The machine has vectors of eight numbers (AVX-512),\n"
         "and did other work as well.",
         table(head, rows),

@@ -12,12 +12,12 @@ import pymc as pm
 from models import eight_schools
 
 from pymc_bdmc.base.streams import Purpose, stream
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.nested import Marginal
 from pymc_bdmc.engines.tasks import FitTask
-from pymc_bdmc.kernels.nested import NestedReference
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.reference.nested import NestedReference
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "hierarchical.png"
 SEED = 1

@@ -20,13 +20,13 @@ from common import publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.campaign.options import Limits
-from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
-from pymc_bdmc.campaign.store import Store, StoredPool
+from pymc_bdmc.call.options import Limits
+from pymc_bdmc.call.rounds import Plan, Side, Tasks
+from pymc_bdmc.call.store import Store, StoredPool
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import Recorder, open_workers, workers
 from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.engines.tasks import PilotTask
-from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import eight_schools
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

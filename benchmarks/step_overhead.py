@@ -12,8 +12,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import PilotTask, StepEngine, anneal
-from pymc_bdmc.model.tempered import TemperedDensity
 
 sys.path.insert(0, "examples")
 import discrete_mixture

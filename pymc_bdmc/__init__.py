@@ -46,12 +46,7 @@ from pymc_bdmc.base import schedules as schedules
 from pymc_bdmc.base.schedules import Schedule as Schedule
 from pymc_bdmc.base.system import System as System
 from pymc_bdmc.base.version import VERSION, warn_if_newer
-from pymc_bdmc.campaign.systems import anneal as anneal
-from pymc_bdmc.model.simulations import FromHyperparameters as FromHyperparameters
-from pymc_bdmc.model.simulations import FromPosterior as FromPosterior
-from pymc_bdmc.model.simulations import FromPrior as FromPrior
-from pymc_bdmc.model.simulations import Given as Given
-from pymc_bdmc.model.simulations import Matched as Matched
+from pymc_bdmc.call.systems import anneal as anneal
 from pymc_bdmc.paths import DataPath as DataPath
 from pymc_bdmc.paths import FittedPath as FittedPath
 from pymc_bdmc.paths import Path as Path
@@ -74,6 +69,11 @@ from pymc_bdmc.results.summary import summary as summary
 from pymc_bdmc.results.verdict import diagnose as diagnose
 from pymc_bdmc.results.verdict import verdict as verdict
 from pymc_bdmc.sampling import sample_bdmc as sample_bdmc
+from pymc_bdmc.simulations import FromHyperparameters as FromHyperparameters
+from pymc_bdmc.simulations import FromPosterior as FromPosterior
+from pymc_bdmc.simulations import FromPrior as FromPrior
+from pymc_bdmc.simulations import Given as Given
+from pymc_bdmc.simulations import Matched as Matched
 from pymc_bdmc.studies.compare_designs import compare_designs as compare_designs
 from pymc_bdmc.studies.compare_models import compare_models as compare_models
 from pymc_bdmc.studies.information import information_gain as information_gain

@@ -16,7 +16,7 @@ from pymc_bdmc.base.arguments import lower
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.unknown import refuse_unknown
-from pymc_bdmc.campaign import (
+from pymc_bdmc.call import (
     Compilation,
     Ladder,
     Limits,
@@ -29,11 +29,11 @@ from pymc_bdmc.campaign import (
     open_campaign,
     prepare,
 )
+from pymc_bdmc.density.checks import checked_model, model_of
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
-from pymc_bdmc.model.checks import checked_model, model_of
-from pymc_bdmc.model.simulations import Simulation
 from pymc_bdmc.paths import Path
+from pymc_bdmc.simulations import Simulation
 
 
 def sample_bdmc(

@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.campaign import Request
+from pymc_bdmc.call import Request
 from tests.models import eight_schools
 
 matplotlib.use("Agg")

@@ -26,22 +26,21 @@ from pymc_bdmc.kernels import (
     discrete,
     hamiltonian,
     hmc,
-    metric,
     metropolis,
     nuts,
     prior_move,
-    reference,
     resampling,
     state,
     transition,
 )
+from pymc_bdmc.reference import metric, student
 
 MODULES = (
-    metric, reference, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
+    metric, student, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
     metropolis, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)
-MOVES = tuple(each for each in MODULES if each not in (reference, state, *LOOPS))
+MOVES = tuple(each for each in MODULES if each not in (student, state, *LOOPS))
 """The others are then those of the package, and compiled already."""
 
 Faults = Mapping[str, tuple[str, str]]

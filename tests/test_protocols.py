@@ -12,14 +12,14 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import testing
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.campaign.annealing import Annealing
+from pymc_bdmc.call.annealing import Annealing
+from pymc_bdmc.density.identity import digest
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.reference import draw_reference, log_reference
-from pymc_bdmc.model.identity import digest
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import PATHS, Path, make_path
+from pymc_bdmc.reference.student import draw_reference, log_reference
 from tests.systems import GaussianWork
 
 ALPHA = 1e-5

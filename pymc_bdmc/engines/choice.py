@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.jitted import NoGradient
+from pymc_bdmc.density.prior_check import check_prior
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled.engine import CompiledEngine
 from pymc_bdmc.engines.steps.engine import StepEngine
 from pymc_bdmc.kernels import NamedKernel, Step
-from pymc_bdmc.model.cfunc import NotJittable
-from pymc_bdmc.model.jitted import NoGradient
-from pymc_bdmc.model.prior_check import check_prior
-from pymc_bdmc.model.tempered import TemperedDensity
 
 _log = logging.getLogger("pymc.bdmc")
 

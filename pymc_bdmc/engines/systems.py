@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
 
 
 class ModelSystem:

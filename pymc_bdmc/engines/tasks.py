@@ -11,9 +11,9 @@ import numpy as np
 
 from pymc_bdmc.base.system import System
 from pymc_bdmc.base.types import Direction, Kernel, Moves, Point, Run, Tuning
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.workers import Workers
-from pymc_bdmc.kernels.reference import Reference
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.reference.student import Reference
 
 
 class Engine[T: Tuning | None](Protocol):

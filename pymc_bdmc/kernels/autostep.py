@@ -26,9 +26,9 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
 from pymc_bdmc.kernels.hmc import INNER, OUTER, TRAJECTORY, draw_trajectory
-from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
+from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
 MAX_HALVINGS = 8
 MAX_ERROR = 1.0

@@ -9,8 +9,8 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.normal import standard_normal
 from pymc_bdmc.kernels.state import copy_vector, evaluate_terms, tempered
+from pymc_bdmc.reference.normal import standard_normal
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -1,7 +1,7 @@
 """Shared parts of Hamiltonian kernels: kicks, drifts, and the threshold of a divergence."""
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.kernels.metric import velocity_of
+from pymc_bdmc.reference.metric import velocity_of
 
 MAX_ENERGY_ERROR = 1000.0
 

@@ -10,9 +10,9 @@ from pymc.step_methods import HamiltonianMC
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
-from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
+from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
 MAX_STEPS = 16
 """Most steps of a trajectory; several short ones at increasing β are better than a long one."""

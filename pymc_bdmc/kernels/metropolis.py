@@ -6,9 +6,9 @@ from pymc.step_methods import Metropolis
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import drift
-from pymc_bdmc.kernels.metric import draw_momentum
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate_terms, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
+from pymc_bdmc.reference.metric import draw_momentum
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import Reference, refer
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.normal import copy_vector as copy_vector
+from pymc_bdmc.reference.student import Reference, refer
 
 MAX_TREE_DEPTH = 10
 
@@ -118,16 +119,6 @@ def make_workspace(size, n):
         np.empty((2, n)),
         np.empty((2, MAX_TREE_DEPTH, n)),
     )
-
-
-@njit(nogil=True, cache=True, forceinline=True, allocates=False)
-def copy_vector(source, target):
-    """Overwrite one vector by another.
-
-    Assigning slices in numba takes several times as long, and seconds to compile.
-    """
-    for i in range(source.size):
-        target[i] = source[i]
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)

@@ -24,11 +24,11 @@ from pymc.vartypes import continuous_types
 
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.transition import NamedKernel
 from pymc_bdmc.kernels.tuning import StepTuning
-from pymc_bdmc.model.tempered import TemperedDensity
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""

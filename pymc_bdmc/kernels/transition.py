@@ -18,9 +18,7 @@ from pymc.step_methods.compound import BlockedStep
 from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, prior_move
-from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.state import (
     Parameters,
     State,
@@ -29,6 +27,8 @@ from pymc_bdmc.kernels.state import (
     evaluate,
     state_at,
 )
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import Reference
 
 
 class Setting(NamedTuple):

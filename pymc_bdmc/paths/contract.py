@@ -8,8 +8,8 @@ from typing import ClassVar, Protocol
 import xarray as xr
 
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.kernels.reference import Reference
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.reference.student import Reference
 
 
 class PathEngine(Protocol):
@@ -68,7 +68,7 @@ class Path(ABC):
     >>> import numpy as np
     >>> import pymc as pm
     >>> from pymc_bdmc.paths import Path, make_reference
-    >>> from pymc_bdmc.kernels.metric import Metric
+    >>> from pymc_bdmc.reference.metric import Metric
     >>> class FromZero(Path):
     ...     name = "zero"
     ...     def reference(self, engine, dataset, from_prior):

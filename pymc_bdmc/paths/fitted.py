@@ -9,12 +9,12 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.kernels.metric import Metric, estimate_metric
-from pymc_bdmc.kernels.nested import MOST_LATENT, MOST_OTHERS
-from pymc_bdmc.kernels.reference import Reference, make_reference
-from pymc_bdmc.model.draws import as_idata
-from pymc_bdmc.model.posterior import posterior_states
+from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.posterior import posterior_states
 from pymc_bdmc.paths.contract import Path, PathEngine
+from pymc_bdmc.reference.metric import Metric, estimate_metric
+from pymc_bdmc.reference.nested import MOST_LATENT, MOST_OTHERS
+from pymc_bdmc.reference.student import Reference, make_reference
 
 FEWEST_FROM_DRAWS = 10
 """Least T from a fit to draws, which knows the posterior better than a fit to a pilot."""

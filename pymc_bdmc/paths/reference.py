@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import Reference, make_reference
 from pymc_bdmc.paths.contract import Path, PathEngine
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import Reference, make_reference
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.density.checks import with_plain_tensors
+from pymc_bdmc.density.joint import log_joint
 from pymc_bdmc.estimators import DrawsComparison, compare_draws, copies, differing_directions
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.model.checks import with_plain_tensors
-from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.checks.draws import (
     DIRECTIONS,
     MEASURES,

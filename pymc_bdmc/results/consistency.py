@@ -16,10 +16,10 @@ from pymc_bdmc.estimators import (
     shortfall_difference,
     spread_and_tails,
 )
-from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.checks.runs import AGAIN
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Table, frame, half_interval
 from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.simulations import Matched
 
 ALPHA = 0.05
 """Largest p-value that the rank test flags."""

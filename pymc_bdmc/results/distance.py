@@ -13,6 +13,10 @@ from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_confidence, check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
+from pymc_bdmc.density.approximation import Approximation, make_approximation
+from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     Estimate,
     PosteriorMean,
@@ -23,10 +27,6 @@ from pymc_bdmc.estimators import (
     total_variation_bound,
     total_variation_of_divergence,
 )
-from pymc_bdmc.model.approximation import Approximation, make_approximation
-from pymc_bdmc.model.checks import checked_model
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import MAX_CHANCE, Table
 from pymc_bdmc.results.particles import Unconstrained, check_model_of_runs, particle_values

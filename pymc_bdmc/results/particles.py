@@ -12,13 +12,13 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.draws import as_idata, check_finite, lacking
+from pymc_bdmc.density.layout import Layout
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.posterior import all_draws, check_observed, order_of_labels
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average
-from pymc_bdmc.model.cfunc import NotJittable
-from pymc_bdmc.model.draws import as_idata, check_finite, lacking
-from pymc_bdmc.model.layout import Layout
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.posterior import all_draws, check_observed, order_of_labels
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.reading import LastParticles, Reading
 
 LEAST_DRAWS = 100

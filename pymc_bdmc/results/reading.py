@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_bdmc.base.types import Moves
 from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
-from pymc_bdmc.model.simulations import FromPosterior
+from pymc_bdmc.simulations import FromPosterior
 
 SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
 """Groups of forward and of reverse runs, by kind of data."""
@@ -228,7 +228,7 @@ class Reading:
     undefined_prior: float = 0.0
     """Share of prior draws at which it is."""
     undefined_posterior: float = 0.0
-    """Share of moves from posterior states that end there; see `pymc_bdmc.model.undefined`."""
+    """Share of moves from posterior states that end there; see `pymc_bdmc.density.undefined`."""
     knows_tails: int = 0
     weighs_real: int = 0
     """Whether a fit needs no annealing on the real data, but does on simulated data."""

@@ -20,12 +20,6 @@ from pymc_bdmc.estimators import (
     log_ratio_of_averages,
     reweighted_evidence,
 )
-from pymc_bdmc.model.checks import checked_model, with_plain_tensors
-from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.joint import log_joint_of
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.support import different_variables, support_beyond
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.evidence import estimates_of
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading

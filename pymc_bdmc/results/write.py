@@ -18,8 +18,7 @@ from pymc_bdmc.base.types import Annealing, Point, stack
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic
-from pymc_bdmc.model.simulations import Simulated
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
 

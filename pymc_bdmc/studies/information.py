@@ -13,15 +13,15 @@ from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Entropy
+from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
-from pymc_bdmc.model.checks import check_simulable, checked_model
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.simulations import FromPrior, Simulated, Simulation
-from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.simulations import FromPrior, Simulated, Simulation
 from pymc_bdmc.studies.runs import refuse
 
 DATASETS = 100

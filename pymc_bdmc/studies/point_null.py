@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import continuous_types
 from scipy.special import softmax
 
+from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.joint import log_joint_of
+from pymc_bdmc.density.posterior import posterior_draws, shape_of
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.estimators.tails import shape_by_states
-from pymc_bdmc.model.checks import checked_model
-from pymc_bdmc.model.joint import log_joint_of
-from pymc_bdmc.model.posterior import posterior_draws, shape_of
-from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.compare import BayesFactor, bayes_factor
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading

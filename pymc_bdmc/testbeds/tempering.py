@@ -16,6 +16,8 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.system import System
+from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import make_engine
 from pymc_bdmc.estimators.sandwich import log_prior_mass
 from pymc_bdmc.estimators.simulated_tempering import (
@@ -24,8 +26,6 @@ from pymc_bdmc.estimators.simulated_tempering import (
     place_probabilities,
 )
 from pymc_bdmc.kernels import Step
-from pymc_bdmc.model.checks import checked_model
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.verdict import warn
 from pymc_bdmc.results.write import run_attributes
 

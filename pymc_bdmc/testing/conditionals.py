@@ -9,8 +9,8 @@ from pymc.model.transform.conditioning import remove_value_transforms
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_simulable, checked_model
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 

@@ -7,9 +7,9 @@ import numpy as np
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.density.checks import angles
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import interquartile_range
-from pymc_bdmc.model.checks import angles
-from pymc_bdmc.model.tempered import TemperedDensity
 
 LEARNING = 500
 """Number of joint draws that set the scale of the features. These draws are not tested."""

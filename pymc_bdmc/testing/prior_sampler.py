@@ -5,9 +5,9 @@ import pymc as pm
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point, stack
+from pymc_bdmc.density.prior_check import repeated_elements, repeats
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
-from pymc_bdmc.model.prior_check import repeated_elements, repeats
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA

@@ -11,10 +11,10 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.arguments import check_choice, lower
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
 from pymc_bdmc.kernels import KERNELS, NamedKernel, Step
-from pymc_bdmc.model.cfunc import NotJittable
-from pymc_bdmc.model.tempered import TemperedDensity
 
 ALPHA = 1e-5
 """Default of the largest probability that a correct subject fails a check."""

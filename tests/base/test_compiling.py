@@ -124,7 +124,7 @@ def test_import_where_nothing_can_be_written(tmp_path):
     program = (
         "import logging; logging.basicConfig()\n"
         "import numpy as np, pymc_bdmc\n"
-        "from pymc_bdmc.kernels.normal import standard_normal\n"
+        "from pymc_bdmc.reference.normal import standard_normal\n"
         "print(pymc_bdmc.__file__, standard_normal(np.random.default_rng(1)))\n"
     )
     child = subprocess.run(

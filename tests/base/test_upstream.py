@@ -20,7 +20,7 @@ from pytensor import wrap_py
 
 import pymc_bdmc
 from pymc_bdmc.base import upstream
-from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.density.lending import Loan
 
 
 @pytest.fixture(scope="module")

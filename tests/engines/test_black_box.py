@@ -12,8 +12,8 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines.compiled import values
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import log_reference
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import log_reference
 
 TIMES = np.linspace(0, 1, 12)
 Y = 1 + 2 * TIMES + 0.3 * np.sin(9 * np.arange(12))

@@ -19,22 +19,22 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, thermodynamic_length
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops, runs
 from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table
 from pymc_bdmc.engines.compiled.population import Trace
 from pymc_bdmc.engines.mean_curve import MeanCurve, next_beta
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import (
+from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import (
     log_reference,
     make_reference,
     mix_references,
 )
-from pymc_bdmc.kernels.transition import SIGNATURE
-from pymc_bdmc.model.cfunc import NotJittable
-from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.model.tempered import TemperedDensity
 from tests.engines import short_runs
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
@@ -271,8 +271,8 @@ def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
     def refuse(*args):
         raise numba.core.errors.TypingError("Failed in nopython mode pipeline\nNo such op\nAt: 1")
 
-    monkeypatch.setattr("pymc_bdmc.model.cfunc._cfuncs", {})
-    monkeypatch.setattr("pymc_bdmc.model.cfunc._make_cfunc", refuse)
+    monkeypatch.setattr("pymc_bdmc.density.cfunc._cfuncs", {})
+    monkeypatch.setattr("pymc_bdmc.density.cfunc._make_cfunc", refuse)
     make_engine(TemperedDensity(mixed_model()), BETAS, None)
     assert "cannot be compiled (TypingError: No such op): PyMC's" in caplog.text
 

@@ -15,6 +15,7 @@ from scipy import stats
 from scipy.special import digamma, logsumexp, polygamma, softmax
 
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
 from pymc_bdmc.engines.compiled import counted, draws, fitting, improving, tops
 from pymc_bdmc.engines.compiled.counted import Counted
@@ -22,14 +23,13 @@ from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.scan import share_beyond
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
-from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
-from pymc_bdmc.kernels.reference import (
+from pymc_bdmc.reference.metric import Metric, metric_of, root_of
+from pymc_bdmc.reference.student import (
     draw_reference,
     log_reference,
     make_reference,
     mix_references,
 )
-from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
 
 FORWARD, REVERSE = Direction

@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.engines import AnnealTask, open_workers, workers
-from tests.campaign.test_store import assert_same, committed
+from tests.call.test_store import assert_same, committed
 from tests.models import conjugate_regression
 
 OPTIONS = dict(

@@ -15,9 +15,9 @@ from scipy import stats
 from scipy.special import betaln, logit, logsumexp, softmax
 
 from pymc_bdmc.base.types import Direction, Move
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.density.tempered_model import TemperedModel
 from pymc_bdmc.engines import PilotTask, StepEngine, anneal
-from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.model.tempered_model import TemperedModel
 
 STANDARD_ERRORS = 3.0
 FORWARD, REVERSE = Direction

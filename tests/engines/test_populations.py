@@ -15,12 +15,12 @@ from scipy.special import logsumexp, softmax
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, anneal_run
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
-from pymc_bdmc.model.tempered import TemperedDensity
 from tests.engines.short_runs import driver
 from tests.engines.test_identities import (
     STANDARD_ERRORS,

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.kernels import autostep
-from pymc_bdmc.kernels.metric import draw_momentum
-from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import (
     Parameters,
     Target,
@@ -16,6 +14,8 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     tempered,
 )
+from pymc_bdmc.reference.metric import draw_momentum
+from pymc_bdmc.reference.student import no_reference
 from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson, mover
 from tests.mutants import broken_kernels
 

@@ -14,10 +14,10 @@ from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.model import cfunc, jitted
-from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.model.rows import terms_in_turn
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density import cfunc, jitted
+from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.rows import terms_in_turn
+from pymc_bdmc.density.tempered import TemperedDensity
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,

@@ -13,16 +13,16 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.campaign import annealing, choice, pilots
+from pymc_bdmc.call import annealing, choice, pilots
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks, pilot
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import make_reference
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import FittedPath, PriorPath
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import make_reference
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
 from tests.systems import SpikeAndSlab

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.stats import binom
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.model.draws import as_idata
-from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.joint import log_joint
 from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset
 from pymc_bdmc.results.reading import Reading
 

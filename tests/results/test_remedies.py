@@ -15,7 +15,7 @@ from pymc_bdmc.lattice import Ising, Potts
 from pymc_bdmc.results.checks.missed import sign_of_a_miss
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.verdict import doubts_of, verdict_of
-from tests.campaign.test_posterior_draws import drawn
+from tests.call.test_posterior_draws import drawn
 from tests.models import conjugate_regression, eight_schools
 
 TESTS = Path(__file__).parent.parent

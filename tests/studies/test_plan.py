@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.model.simulations import FromPrior
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.simulations import FromPrior
 from pymc_bdmc.studies.plan import Plan
 
 SIZES, DATASETS, SEED, NARROW = [4, 30], 6, 3, 1e-3

@@ -10,8 +10,8 @@ from pymc.pytensorf import compile as compile_graph
 from pytensor import wrap_py
 
 from pymc_bdmc.base.types import Move
+from pymc_bdmc.density import tempered
 from pymc_bdmc.kernels import StepKernel
-from pymc_bdmc.model import tempered
 from pymc_bdmc.testing import (
     check_exact_rank,
     check_geweke,

@@ -4,9 +4,9 @@ import numpy as np
 from scipy.integrate import trapezoid
 
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.kernels.nested import Conditional, NestedReference
-from pymc_bdmc.kernels.reference import log_reference
-from pymc_bdmc.kernels.sparse import times_root
+from pymc_bdmc.reference.nested import Conditional, NestedReference
+from pymc_bdmc.reference.sparse import times_root
+from pymc_bdmc.reference.student import log_reference
 
 NEAR, NOTABLE = 1.0, 7.0
 """Two modes are the same if they are within this many standard deviations: Newton's method ends

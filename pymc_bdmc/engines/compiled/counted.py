@@ -9,8 +9,8 @@ from scipy.special import chdtri
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.kernels.reference import Slopes
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
+from pymc_bdmc.reference.student import Slopes
 
 UNLIKELY, FEW_ELEMENTS = 0.1, 5
 """States too unlikely to judge a fit by: this share of a normal posterior of at most so many

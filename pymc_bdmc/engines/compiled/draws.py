@@ -11,10 +11,10 @@ from pymc_bdmc.base.types import Point, Population, Run
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.tasks import MOST_VARIANCE
-from pymc_bdmc.kernels.annealed import AnnealedReference
-from pymc_bdmc.kernels.defensive import Defensive
-from pymc_bdmc.kernels.nested import NestedReference
-from pymc_bdmc.kernels.reference import AnyReference
+from pymc_bdmc.reference.annealed import AnnealedReference
+from pymc_bdmc.reference.defensive import Defensive
+from pymc_bdmc.reference.nested import NestedReference
+from pymc_bdmc.reference.student import AnyReference
 
 REMEMBERED, MARGIN = 1e-3, 2.0
 """Share of its start that a burn-in may remember, and the factor by which the largest weight may

@@ -12,6 +12,12 @@ import numpy as np
 from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Moves, Point, Run
+from pymc_bdmc.density.checks import no_reference_for
+from pymc_bdmc.density.forward_sampling import draws_to_accept
+from pymc_bdmc.density.hard_variables import heavy_tailed, with_necks
+from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.latent import latent_variables
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import DrawTuning
@@ -37,16 +43,10 @@ from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
 from pymc_bdmc.engines.workers import Workers, open_workers
 from pymc_bdmc.kernels.prior_move import no_draw
-from pymc_bdmc.kernels.reference import Reference, no_reference
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel, Setting
-from pymc_bdmc.model.checks import no_reference_for
-from pymc_bdmc.model.forward_sampling import draws_to_accept
-from pymc_bdmc.model.hard_variables import heavy_tailed, with_necks
-from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.model.latent import latent_variables
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.reference.student import Reference, no_reference
 
 declare(Target, SIGNATURE.args[0])
 

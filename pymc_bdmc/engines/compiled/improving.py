@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_bdmc.kernels.metric import metric_of, root_of
-from pymc_bdmc.kernels.reference import (
+from pymc_bdmc.reference.metric import metric_of, root_of
+from pymc_bdmc.reference.student import (
     MOST_DEGREES,
     AnyReference,
     Density,

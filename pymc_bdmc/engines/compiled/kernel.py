@@ -6,7 +6,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
 from pymc_bdmc.kernels.state import (
     Parameters,
@@ -17,6 +16,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.reference.metric import Metric
 
 
 class TunedKernel:
@@ -43,7 +43,7 @@ class TunedKernel:
     >>> import numpy as np
     >>> import pymc as pm
     >>> from pymc_bdmc.engines import CompiledEngine, PilotTask
-    >>> from pymc_bdmc.model.tempered import TemperedDensity
+    >>> from pymc_bdmc.density.tempered import TemperedDensity
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
     >>> engine = CompiledEngine(TemperedDensity(model))

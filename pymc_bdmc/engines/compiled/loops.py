@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, mean_of, resample, reweigh
 from pymc_bdmc.kernels.state import (
@@ -20,6 +19,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import Setting
+from pymc_bdmc.reference.metric import Metric
 
 FINISHED, INFINITE, STOPPED = range(3)
 

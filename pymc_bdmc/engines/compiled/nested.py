@@ -19,16 +19,17 @@ from pymc_bdmc.engines.compiled.conditional import (
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import adapted
 from pymc_bdmc.engines.compiled.tops import CLIMBS, OVERLOOKED, LogDensity, Tops, fit_to_tops
-from pymc_bdmc.kernels.combined import combination_of
-from pymc_bdmc.kernels.metric import spread_of
-from pymc_bdmc.kernels.nested import (
+from pymc_bdmc.reference.combined import combination_of
+from pymc_bdmc.reference.metric import spread_of
+from pymc_bdmc.reference.nested import (
     MOST_LATENT,
     MOST_NUMBERS,
     MOST_OTHERS,
     Conditional,
     NestedReference,
 )
-from pymc_bdmc.kernels.reference import (
+from pymc_bdmc.reference.sparse import sparsity_of
+from pymc_bdmc.reference.student import (
     Reference,
     Slopes,
     make_reference,
@@ -36,7 +37,6 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
     no_reference,
 )
-from pymc_bdmc.kernels.sparse import sparsity_of
 
 MOST_COLUMNS, MOST_GROUPS = 200, 500
 """Most differences of gradients that give a precision of x; if few columns give all of it, or each

@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.kernels.metric import Metric, metric_of
-from pymc_bdmc.kernels.reference import (
+from pymc_bdmc.reference.metric import Metric, metric_of
+from pymc_bdmc.reference.student import (
     Reference,
     draw_reference,
     log_reference,

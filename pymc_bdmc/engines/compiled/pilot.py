@@ -11,10 +11,10 @@ from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table
 from pymc_bdmc.engines.compiled.population import Trace
 from pymc_bdmc.engines.mean_curve import MeanCurve
-from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
-from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.kernels.state import Parameters
+from pymc_bdmc.reference.metric import Metric, deviations, estimate_metric
+from pymc_bdmc.reference.student import Reference
 
 MEMBERS = 32
 ITERATIONS = 8

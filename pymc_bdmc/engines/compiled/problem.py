@@ -8,12 +8,12 @@ from threading import Lock
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS
+from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled.tops import Climbing
-from pymc_bdmc.kernels.reference import draw_reference
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate_terms, make_state
-from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS
-from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.reference.student import draw_reference
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,8 @@ import numpy as np
 from scipy.special import softmax
 
 from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS
+from pymc_bdmc.density.rows import row_ends
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import log_e_value, settled, weigh
@@ -23,8 +25,6 @@ from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
-from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS
-from pymc_bdmc.model.rows import row_ends
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.integrate import trapezoid
 from scipy.special import gammaln
 
-from pymc_bdmc.kernels.metric import root_of
-from pymc_bdmc.kernels.reference import Density, Reference, metric_at
+from pymc_bdmc.reference.metric import root_of
+from pymc_bdmc.reference.student import Density, Reference, metric_at
 
 POINTS = 240
 """Most points of a ray. They lie half as far apart, in log s, as the length of a normal vector

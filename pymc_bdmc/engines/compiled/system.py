@@ -8,7 +8,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.engines.systems import ModelSystem
-from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.state import (
     Parameters,
@@ -19,6 +18,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.reference.metric import Metric
 
 
 class CompiledState(NamedTuple):

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
-from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
+from pymc_bdmc.reference.metric import Metric, metric_of, root_of
+from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""

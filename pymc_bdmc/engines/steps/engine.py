@@ -11,6 +11,8 @@ import numpy as np
 
 from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.density.forward_sampling import draws_to_accept
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
@@ -19,8 +21,6 @@ from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.engines.workers import Workers, open_workers
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
-from pymc_bdmc.model.forward_sampling import draws_to_accept
-from pymc_bdmc.model.tempered import TemperedDensity
 
 
 class StepEngine:

@@ -8,11 +8,11 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.schedules import mean_between
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.steps import summarize
 from pymc_bdmc.kernels.tuning import StepTuning
-from pymc_bdmc.model.tempered import TemperedDensity
 
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_bdmc.model.simulations import Given
 from pymc_bdmc.results.checks.runs import (
     MAX_DIVERGENT_SHARE,
     another_kernel,
@@ -14,6 +13,7 @@ from pymc_bdmc.results.checks.runs import (
 from pymc_bdmc.results.finding import MAX_CHANCE, Finding, Remedy, half_interval
 from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
+from pymc_bdmc.simulations import Given
 
 WINDOWS = 10
 """Half of the gap opens suddenly if it does so within a tenth of the temperatures; chosen."""

@@ -19,11 +19,11 @@ import numpy as np
 import pymc as pm
 from scipy.special import stdtrit
 
+from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.estimators import certified_lower, log_mean_exp
 from pymc_bdmc.estimators.agreement import effective_runs, exceeded
-from pymc_bdmc.kernels.metric import estimate_metric
-from pymc_bdmc.kernels.reference import Reference, draw_reference, log_reference, make_reference
-from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.reference.metric import estimate_metric
+from pymc_bdmc.reference.student import Reference, draw_reference, log_reference, make_reference
 from pymc_bdmc.results.particles import Elements, Unconstrained
 
 ALPHA = 1e-3

@@ -12,7 +12,7 @@ from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, beside, stream
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign import systems
+from pymc_bdmc.call import systems
 from pymc_bdmc.engines.blocks import anneal_block
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.lattice.multispin import IsingChains

@@ -11,7 +11,7 @@ from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign import systems
+from pymc_bdmc.call import systems
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.rbm.machine import RBM
 

@@ -1,0 +1,135 @@
+"""A campaign on a system that needs no pilot: forward and reverse runs, and their result."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.base.arguments import check_counts, check_memory
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import RandomSeed
+from pymc_bdmc.base.system import System
+from pymc_bdmc.call.options import Ladder, Limits, Resources
+from pymc_bdmc.call.rounds import Plan, Round, Runs, Side
+from pymc_bdmc.call.session import open_session, open_store
+from pymc_bdmc.call.store import origin
+from pymc_bdmc.call.tree import annealed_groups, rounds_dataset
+from pymc_bdmc.engines.blocks import BlockEngine, BlockSystem, SideBySide
+from pymc_bdmc.results.write import run_attributes
+
+_BYTES_A_CHAIN = 100
+"""Bytes of log weights, prior draws and acceptance of both directions."""
+
+
+def anneal(
+    system: System | BlockSystem,
+    *,
+    chains: int = 100,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "linear",
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
+    random_seed: RandomSeed = None,
+    cores: int | None = None,
+    executor: Executor | None = None,
+    progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
+) -> xr.DataTree:
+    """Sandwich log(Z/Z_0) of a system of your own between forward and reverse chains.
+
+    Parameters
+    ----------
+    system : System
+        With ``draw_posterior`` as well. If its states at β = 1 are not exact, its attribute
+        ``start_status`` must say so.
+    chains : int, default 100
+        Chains per direction, at least 2. They are run 100 at a time.
+    temperatures : int or array_like, default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves, of shape
+        (T + 1,). A sequence of whole numbers is a ladder of rounds.
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
+        How the inverse temperatures are spaced.
+    target_gap : float, optional
+        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
+        new runs confirms it. ``temperatures`` is then T of the first round.
+    max_temperatures : int, optional
+        Largest T with a ``target_gap``.
+    max_time : float, optional
+        Seconds; no round that would end later is begun, with a ``target_gap``.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result, whatever ``cores``.
+    cores : int, optional
+        Threads. Default: as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        The workers of a cluster run in place of threads: see `sample_bdmc`.
+    progressbar : bool, default True
+    store : path-like, optional
+        Directory that keeps finished runs; the same call goes on from there.
+    callback : callable, optional
+        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
+
+    Returns
+    -------
+    DataTree
+        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the plots.
+        After Ctrl-C, chains that were not finished are NaN.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Names the argument and the remedy.
+    FloatingPointError
+        If a log weight is not finite.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or is pressed a second time.
+
+    References
+    ----------
+    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
+    Monte Carlo.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> system = bdmc.testsystems.BimodalGaussian(2, 3.0)
+    >>> dt = bdmc.anneal(system, chains=50, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - system.log_z) < 4 * error)
+    True
+    """
+    started = time.perf_counter()
+    blocks = system if isinstance(system, BlockSystem) else SideBySide(system)
+    ladder = Ladder(temperatures, schedule, *blocks.defaults)
+    limits = Limits(target_gap, max_temperatures, max_time)
+    resources = Resources(random_seed, cores, executor, progressbar, store, callback)
+    check_counts(chains=chains)
+    check_memory(lambda chains: _BYTES_A_CHAIN * chains, chains=chains)
+    limits.check(ladder, has_gap=True)
+    asked: dict[str, object] = {"system": blocks, "target_gap": target_gap}
+    asked |= {"temperatures": temperatures, "schedule": schedule}
+    kept, entropy = open_store(resources, lambda: origin(asked))
+    plan = Plan(1, entropy, limits, progressbar, blocks.block_size, judges_acceptance=False)
+    sides = [Side(group, 0, {}, None, chains) for group in ("forward", "reverse")]
+    result = partial(_to_datatree, blocks, plan, started)
+    n_tasks = sum(side.n_tasks(plan) for side in sides)
+    with open_session(BlockEngine(blocks), resources, kept, entropy, n_tasks) as session:
+        rounds = session.anneal(Runs(sides, ladder.schedules, plan), result)
+        return session.finish(result(rounds))
+
+
+def _to_datatree(
+    system: BlockSystem, plan: Plan, started: float, rounds: Sequence[Round]
+) -> xr.DataTree:
+    """Return the rounds so far as a DataTree."""
+    last = rounds[-1]
+    groups = annealed_groups(last) | {"rounds": rounds_dataset(rounds, plan.limits.target_gap)}
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs |= {"step": system.description, **system.attributes}
+    dt.attrs |= run_attributes(last.schedule, plan.entropy, started, last.interrupted)
+    return dt

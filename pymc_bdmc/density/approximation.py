@@ -1,0 +1,249 @@
+"""Convert approximations of a posterior to draws and log densities on the unconstrained scale."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.layout import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """Independent draws from a density q, with log q.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (n, d)
+        Values of θ, one draw a row.
+    log_density : ndarray of shape (n,)
+        log q of the draws, normalised, nats.
+    log_q : callable, optional
+        Function from values of θ, shape (m, d), to log q, shape (m,). None if log q is known at the
+        draws only.
+    """
+
+    draws: np.ndarray
+    log_density: np.ndarray
+    log_q: Callable[[np.ndarray], np.ndarray] | None
+
+
+def make_approximation(
+    approximation: Any, layout: Layout, draws: int, rng: np.random.Generator
+) -> Approximation:
+    """Draw from an approximation of any known kind, and evaluate its density there.
+
+    Parameters
+    ----------
+    approximation : object
+        See `pymc_bdmc.distance`.
+    layout : Layout
+        Order of the model's unconstrained variables.
+    draws : int
+        Number of draws, if the approximation does not give its own.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If it has no density, or belongs to another model; the message names the fault and the
+        remedy.
+    TypeError
+        If its type is unknown.
+    """
+    if isinstance(approximation, tuple | list) and len(approximation) == 2:
+        given, log_q = approximation
+        return _given(given, log_q, layout)
+    density = _density(approximation, layout)
+    if isinstance(approximation, xr.Dataset | np.ndarray):
+        raise ValueError(
+            "approximation: draws alone have no density. Pass a pair (draws, log_q) with log q of "
+            "every draw, or compare the draws with bdmc.agreement."
+        )
+    if density is None:
+        raise TypeError(
+            "approximation: expected what pm.fit returns, a frozen SciPy distribution with rvs and "
+            "logpdf, a Laplace or DADVI result or an ADVI Trainer of pymc_extras, or a pair "
+            f"(draws, log_q), not {type(approximation).__name__}."
+        )
+    theta = _rows(density.rvs(draws, rng), layout)
+    return Approximation(theta, _log_density(density.logpdf, theta), density.logpdf)
+
+
+@dataclass(frozen=True, eq=False)
+class _Density:
+    rvs: Callable[[int, np.random.Generator], ArrayLike]
+    logpdf: Callable[[np.ndarray], np.ndarray]
+
+
+def _density(approximation: Any, layout: Layout) -> _Density | None:
+    """Recognise the kind of approximation by its attributes."""
+    if isinstance(approximation, xr.DataTree):
+        return _of_pymc_extras(approximation, layout)
+    if hasattr(approximation, "groups") and hasattr(approximation, "model"):
+        return _of_pm_fit(approximation, layout)
+    state = getattr(approximation, "state", approximation)  # a Trainer of pymc_extras has one
+    if isinstance(getattr(state, "params", None), Mapping):
+        return _of_trainer(state.params, layout)
+    if hasattr(approximation, "rvs") and hasattr(approximation, "logpdf"):
+        return _Density(
+            lambda n, rng: approximation.rvs(size=n, random_state=rng), approximation.logpdf
+        )
+    return None
+
+
+def _normal(mean: np.ndarray, factor: np.ndarray) -> _Density:
+    """Make a normal density from standard deviations or a Cholesky factor of the covariance."""
+    full = factor.ndim == 2
+    log_scale = float(np.sum(np.log(np.diag(factor) if full else factor)))
+    constant = log_scale + 0.5 * mean.size * np.log(2 * np.pi)
+
+    def rvs(n: int, rng: np.random.Generator) -> np.ndarray:
+        z = rng.standard_normal((n, mean.size))
+        return mean + (z @ factor.T if full else z * factor)
+
+    def logpdf(theta: np.ndarray) -> np.ndarray:
+        away = theta - mean
+        z = solve_triangular(factor, away.T, lower=True).T if full else away / factor
+        return -0.5 * np.sum(z**2, axis=1) - constant
+
+    return _Density(rvs, logpdf)
+
+
+def _of_covariance(mean: np.ndarray, covariance: np.ndarray) -> _Density:
+    try:
+        return _normal(mean, np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "approximation: its covariance matrix is not positive definite, so it has no density. "
+            "Fit it again from another start, or with another optimiser."
+        ) from error
+
+
+def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
+    """Convert a mean-field or full-rank fit with one group of variables."""
+    if not all(group.has_logq for group in approximation.groups):
+        raise ValueError(
+            f"approximation: {type(approximation).__name__}, as SVGD returns it, is a set of "
+            "points without a density. Pass a mean field or a full rank fit."
+        )
+    if len(approximation.groups) > 1:
+        raise ValueError("approximation: it has several groups; pass a pair (draws, log_q).")
+    group = approximation.groups[0]
+    sizes = {name: (part.stop - part.start) for name, part, *_ in _ordered(group)}
+    layout.check("approximation", sizes)
+    order = layout.places(list(sizes))
+    mean = np.asarray(group.mean.eval(mode=INTERPRETED))
+    if hasattr(group, "L"):
+        covariance = np.asarray(group.cov.eval(mode=INTERPRETED))
+        return _of_covariance(mean[order], covariance[np.ix_(order, order)])
+    return _normal(mean[order], np.asarray(group.std.eval(mode=INTERPRETED))[order])
+
+
+def _ordered(group: Any) -> list[tuple]:
+    return sorted(group.ordering.values(), key=lambda entry: entry[1].start)
+
+
+def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:
+    """Convert a Laplace approximation or deterministic ADVI, whose normal is in the tree."""
+    if "fit" in tree.children and {"mean_vector", "covariance_matrix"} <= set(tree["fit"]):
+        fit = tree["fit"].dataset
+        order = layout.places_of_labels(fit["mean_vector"]["rows"].values.tolist())
+        covariance = fit["covariance_matrix"].values[np.ix_(order, order)]
+        return _of_covariance(fit["mean_vector"].values[order], covariance)
+    found = tree["optimizer_result"].dataset if "optimizer_result" in tree.children else {}
+    if "x" in found and found["x"].size == 2 * layout.size:
+        means, log_deviations = np.split(found["x"].values, 2)
+        labels = found["x"]["variables"].values.tolist()[: layout.size]
+        order = layout.places_of_labels(labels)
+        return _normal(means[order], np.exp(log_deviations[order]))
+    what = "draws"
+    if "pathfinder" in tree.children:
+        what = "draws of Pathfinder, resampled or of several paths,"
+    elif "fit" in tree.children and "elbo" in tree["fit"]:
+        what = "draws of fit_advi; its Trainer, which holds the density, can be passed. They are"
+    raise ValueError(
+        f"approximation: a DataTree with {what} without a density. Pass a pair (draws, log_q) with "
+        "log q of every draw, or compare the draws with bdmc.agreement."
+    )
+
+
+def _of_trainer(params: Mapping[str, ArrayLike], layout: Layout) -> _Density:
+    """Convert guides of pymc_extras: diagonal, multivariate and low-rank normal."""
+    found = {name: np.asarray(value, float) for name, value in params.items()}
+    if "loc" in found and found["loc"].size == layout.size:
+        if "L_packed" in found:
+            factor = np.zeros((layout.size, layout.size))
+            factor[np.tril_indices(layout.size)] = found["L_packed"]
+            np.fill_diagonal(factor, np.exp(np.diag(factor)))
+            return _normal(found["loc"], factor)
+        if {"cov_factor", "cov_diag_unconstrained"} <= found.keys():
+            factor = found["cov_factor"]
+            diagonal = np.diag(np.exp(2 * found["cov_diag_unconstrained"]))
+            return _of_covariance(found["loc"], factor @ factor.T + diagonal)
+    titles = list(layout.titles.values())
+    if {f"{title}_{part}" for title in titles for part in ("loc", "scale")} == found.keys():
+        mean, log_scale = (
+            np.concatenate([found[f"{title}_{part}"].ravel() for title in titles])
+            for part in ("loc", "scale")
+        )
+        if mean.size == layout.size:
+            return _normal(mean, np.exp(log_scale))
+    raise ValueError(
+        f"approximation: its parameters {sorted(found)} are not those of a normal guide of this "
+        f"model, whose variables are {titles}. Is it a fit of another model?"
+    )
+
+
+def _given(
+    draws: Any, log_q: ArrayLike | Callable[[Any], ArrayLike], layout: Layout
+) -> Approximation:
+    """Convert a pair of draws (flat or by variable) and log q (a function or an array)."""
+    named = isinstance(draws, Mapping | xr.Dataset)
+    theta = layout.ravel("draws", draws) if named else _rows(draws, layout)
+    if not callable(log_q):
+        known = np.asarray(log_q, float).ravel()
+        if known.shape != (len(theta),):
+            raise ValueError(
+                f"log_q: {known.size} values for {len(theta)} draws; one value per draw is needed."
+            )
+        return Approximation(theta, _log_density(lambda _: known, theta), None)
+
+    def of_rows(rows: np.ndarray) -> np.ndarray:
+        return np.asarray(log_q(layout.unravel(rows) if named else rows), float)
+
+    return Approximation(theta, _log_density(of_rows, theta), of_rows)
+
+
+def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
+    """Return draws as rows; raise an error unless they are finite and of the right length."""
+    theta = np.asarray(draws, float)
+    if theta.ndim == 1:  # θ has a single element
+        theta = theta[:, None]
+    if theta.ndim != 2 or theta.shape[1] != layout.size:
+        raise ValueError(
+            f"approximation: its draws have the shape {theta.shape}, and (n, {layout.size}) is "
+            f"needed: one draw per row, with the elements of {layout} in this order."
+        )
+    return layout.checked("approximation", theta)
+
+
+def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) -> np.ndarray:
+    """Return log q at its own draws; raise an error unless it is finite."""
+    values = np.asarray(log_q(theta), float)
+    if values.size != len(theta):
+        raise ValueError(
+            f"log_q: it gives {values.size} values for {len(theta)} draws; one for each is needed, "
+            "the logarithm of their joint density."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "log_q: it is not finite at some draws of the approximation. Pass the log density "
+            "from which these draws were made."
+        )
+    return values.ravel()

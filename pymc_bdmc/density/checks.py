@@ -1,0 +1,337 @@
+"""Reject models and arguments that cannot give a right answer, before any sampling."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.data import MinibatchOp
+from pymc.distributions.censored import CensoredRV
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.distribution import DiracDeltaRV, PartialObservedRV
+from pymc.distributions.multivariate import ICARRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.transforms import CircularTransform
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pymc.vartypes import continuous_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.op import Op
+from pytensor.graph.traversal import ancestors
+
+from pymc_bdmc.base.corrected import fault, parts_of
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import has_draws
+from pymc_bdmc.density.families import distribution, unknown_family
+
+MOST_SHOWN = 5
+"""Largest number of variables whose values a message shows; chosen."""
+
+
+def model_of(thing: Any) -> pm.Model:
+    """Return a PyMC model, the one in an object such as a Bambi model, or that of the context.
+
+    Other things are returned as they are, for `checked_model` to refuse.
+
+    Parameters
+    ----------
+    thing : pymc.Model, object or None
+        An object has its model as attribute ``model`` or ``backend.model``.
+
+    Raises
+    ------
+    TypeError
+        If there is no model in the context, or a model of formulas was not built.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import pymc as pm
+    >>> from pymc_bdmc.density.checks import model_of
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x")
+    >>> model_of(SimpleNamespace(backend=SimpleNamespace(model=model))) is model
+    True
+    """
+    if thing is None or isinstance(thing, pm.Model):
+        return pm.modelcontext(thing)
+    backend = getattr(thing, "backend", None)
+    for found in (getattr(backend, "model", None), getattr(thing, "model", None)):
+        if isinstance(found, pm.Model):
+            return found
+    if callable(getattr(thing, "build", None)):
+        raise TypeError("model: it has no PyMC model yet; call its build() first.")
+    return thing
+
+
+def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
+    """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
+
+    A model of `pymc.dims` is converted; any other is returned as it is.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    may_be_null : bool, default False
+        Whether a model without free variables passes.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be annealed; the message names the variable and the remedy.
+    """
+    if not isinstance(model, pm.Model):
+        raise TypeError(
+            f"model: a pymc.Model is needed, got an object of type {type(model).__name__}. "
+            "To judge draws, pass the model that they are of, and posterior=idata."
+        )
+    if model.parent is not None:
+        raise ValueError("model: a nested model is only a part; pass the outermost model.")
+    if not (model.free_RVs or may_be_null):
+        raise ValueError("model: it has no free variables, so there is no posterior to check.")
+    if not model.observed_RVs and not model.potentials:
+        raise ValueError(
+            "model: it has no observed variables, so its posterior is its prior. "
+            "Pass observed=... to the variables that were measured."
+        )
+    model = with_plain_tensors(model)
+    for rv in model.basic_RVs:
+        op = rv.owner.op
+        _check_distribution(rv, model)
+        if isinstance(op, MinibatchRandomVariable) or any(
+            node.owner is not None and isinstance(node.owner.op, MinibatchOp)
+            for node in ancestors([rv, model.rvs_to_values[rv]])
+        ):
+            raise ValueError(
+                f"{rv.name}: with minibatches or a total_size the likelihood is not that of the "
+                "observed data. Observe the full data, without total_size."
+            )
+        if isinstance(op, PartialObservedRV) and op.ndim_supp > 0:
+            raise ValueError(
+                f"{rv.name.removesuffix('_unobserved')}: PyMC does not separate the prior of "
+                "missing values of a multivariate distribution from the likelihood of the other "
+                "values. Drop rows with missing values, or write a product of conditional "
+                "distributions."
+            )
+        if isinstance(op, SimulatorRV):
+            raise ValueError(
+                f"{rv.name}: pm.Simulator has no likelihood, only a random distance. "
+                "Use a distribution with a log density."
+            )
+    return model
+
+
+def with_plain_tensors(model: pm.Model) -> pm.Model:
+    """Return the model, or a copy with plain tensors if it has labelled ones (`pymc.dims`)."""
+    variables = [*model.named_vars.values(), *model.rvs_to_values.values()]
+    if any(hasattr(each.type, "dims") for each in ancestors(variables)):
+        model = import_module("pymc_bdmc.density.plain").plain_model(model)
+    return model
+
+
+def _check_distribution(rv: Variable, model: pm.Model) -> None:
+    """Raise an error for variables without a normalised density or right draws, or with atoms."""
+    for op in distribution(rv, model):
+        title = type(op).__name__.removesuffix("RV")
+        if isinstance(op, FlatRV | HalfFlatRV):
+            raise ValueError(_improper(rv, op, model))
+        if fault(op) and op is not rv.owner.op:
+            name = title.removeprefix("_")
+            raise ValueError(
+                f"{rv.name}: PyMC's density of a pm.{name} within another distribution is not "
+                f"normalised. Use pm.{name} as a variable of its own."
+            )
+        if isinstance(op, ICARRV) and len(parts := parts_of(rv)) > 1:
+            shown = "; ".join(np.array2string(part, threshold=8, separator=", ") for part in parts)
+            raise ValueError(
+                f"{rv.name}: the graph of this pm.ICAR has {len(parts)} parts, so its prior is "
+                f"improper: their differences may have any size. The regions are {shown}. Give "
+                "each part a pm.ICAR of its own, and a single region a pm.Normal, and join them by "
+                "pm.math.concatenate."
+            )
+        if any(each.__module__.split(".")[0] == "pymc_bart" for each in type(op).__mro__):
+            raise ValueError(
+                f"{rv.name}: the trees of pymc_bart.BART have no log density that can be tempered. "
+                "Use splines or a Gaussian process instead, such as pm.gp.HSGP."
+            )
+        if rv in model.observed_RVs:
+            continue
+        if isinstance(op, CustomDistRV) and not has_draws(op):
+            raise ValueError(
+                f"{rv.name}: its prior has a log density but no random draws. If it is a proper "
+                "prior, pass random=... or dist=... to pm.CustomDist; with an improper prior the "
+                "marginal likelihood is not defined."
+            )
+        if isinstance(op, CensoredRV | DiracDeltaRV) and rv.dtype in continuous_types:
+            raise ValueError(explain_atoms(rv.name, f"its distribution contains pm.{title}"))
+
+
+def _improper(rv: Variable, op: Op, model: pm.Model) -> str:
+    """Return the message for a variable whose distribution is, or contains, an improper one."""
+    what = "prior" if rv in model.free_RVs else "distribution"
+    proper = "HalfNormal" if isinstance(op, HalfFlatRV) else "Normal"
+    told = (
+        f"{rv.name}: an improper {what} ({type(op).__name__.removesuffix('RV')}) has no normalised "
+        "density, so the marginal likelihood is not defined. Use a proper one, such as "
+        f"pm.{proper}."
+    )
+    if rv in model.free_RVs and op is rv.owner.op:
+        told += (
+            f" If all compared models have {rv.name}, a wide one leaves Bayes factors nearly as "
+            "they are."
+        )
+    return told
+
+
+def explain_atoms(name: str, reason: str) -> str:
+    """Return the message for a continuous variable with atoms."""
+    return (
+        f"{name}: {reason}, so it takes single values with positive probability, which has no "
+        "common density with the other values. Sum over both cases in the likelihood, or let a "
+        "discrete variable choose between them. If these are missing values of censored data, "
+        "drop them."
+    )
+
+
+def check_simulable(model: pm.Model) -> None:
+    """Raise an error for models from which data cannot be simulated, such as those with Potentials.
+
+    Raises
+    ------
+    ValueError
+        If data cannot be simulated; the message names the Potential or variable and the remedy.
+    """
+    if model.potentials:
+        names = ", ".join(potential.name for potential in model.potentials)
+        raise ValueError(
+            f"simulate: the Potential {names} has a log density but no random draws. Write it as "
+            "an observed pm.CustomDist with random=..., pass simulate=Given(point, data) from "
+            "your own simulator, or simulate=None for log ML of the real data alone."
+        )
+    for rv in model.observed_RVs:
+        if isinstance(rv.owner.op, CustomDistRV) and not has_draws(rv.owner.op):
+            raise ValueError(
+                f"simulate: {rv.name}: its distribution has a log density but no random draws. "
+                "Pass random=... to pm.CustomDist, simulate=Given(point, data) with data of your "
+                "own, or simulate=None."
+            )
+    if not model.observed_RVs:
+        raise ValueError("simulate: the model has no observed variables to simulate.")
+
+
+def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
+    """Raise an error for names and coordinates that the groups of a result cannot hold.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    real, simulated : bool
+        Whether the result will have the groups ``posterior`` and ``simulated``.
+
+    Raises
+    ------
+    ValueError
+        If a name or coordinate cannot be stored; the message names it.
+    """
+    if real:
+        taken = {"chain", "draw", "particle", "bdmc_weight"}
+        _check_group("posterior", model, model.unobserved_RVs, taken)
+    if simulated:
+        _check_group("simulated", model, [*model.free_RVs, *model.observed_RVs], {"dataset"})
+    _check_group("observed_data", model, model.observed_RVs, set())
+
+
+def _check_group(group, model, variables, taken: set[str]) -> None:
+    for rv in variables:
+        dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
+        for name in taken.intersection([rv.name, *dims]):
+            raise ValueError(
+                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
+                f"the {'variable' if name == rv.name else 'dimension'}."
+            )
+        for dim in dims:
+            if "/" in dim:
+                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
+            if not _is_storable(model.coords.get(dim)):
+                raise ValueError(
+                    f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
+                    "numbers, strings or numpy.datetime64."
+                )
+
+
+def _is_storable(values: Sequence | None) -> bool:
+    """Return whether netCDF can hold the values of a coordinate."""
+    if values is None:  # numbered
+        return True
+    array = np.asarray(values)
+    if array.ndim == 1:
+        array = xr.Variable("label", array).values  # turns Timestamps into datetime64
+    if array.dtype.kind == "O":
+        return all(isinstance(value, str | None) for value in array.ravel())
+    return array.ndim == 1 and array.dtype.kind != "c"
+
+
+def angles(model: pm.Model) -> list[Variable]:
+    """Return the free variables that lie on a circle.
+
+    Their log density is periodic on the unconstrained scale. Their prior draws lie in one period.
+    """
+    transforms = model.rvs_to_transforms.items()
+    return [rv for rv, transform in transforms if isinstance(transform, CircularTransform)]
+
+
+def no_reference_for(model: pm.Model) -> str:
+    """Return the reason why no path can start at a reference; empty if one can.
+
+    A reference is a normalised density on the unconstrained scale, and its path ends at a
+    normalised prior times the likelihood.
+    """
+    for rv in angles(model):
+        return f"since {rv.name} lies on a circle"
+    for rv in model.free_RVs:
+        if family := unknown_family(rv, model):
+            return f"since the density of {rv.name}, a {family}, need not integrate to 1"
+    return ""
+
+
+def checked_data(name: str, value: ArrayLike, real: np.ndarray) -> np.ndarray:
+    """Return data in the type of the observed ones; of several stacked data sets the first.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape, or values that the type cannot hold.
+    """
+    given = np.asarray(value)
+    given = given[0] if given.ndim > real.ndim else given
+    if given.shape != real.shape:
+        raise ValueError(
+            f"data: {name} must have the shape {real.shape} of the observed data, "
+            f"got {given.shape}."
+        )
+    with np.errstate(invalid="ignore"):  # NaN as an integer
+        cast = given.astype(real.dtype)
+    if not np.allclose(cast, given, rtol=1e-6, atol=0):
+        raise ValueError(
+            f"data: {name} must be numbers of type {real.dtype}, got "
+            f"{np.array2string(given, threshold=8)}."
+        )
+    return cast
+
+
+def shown(values: Mapping[str, np.ndarray]) -> str:
+    """Return the first values of a few variables as text, short enough for a message."""
+    told = [f"{name}={np.array2string(v, threshold=8)}" for name, v in values.items()]
+    return ", ".join(told[:MOST_SHOWN] + ["…"] * (len(told) > MOST_SHOWN))
+
+
+def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
+    """Say of which variables log p is +∞ at a point, and the usual remedies."""
+    return (
+        f"log p of {', '.join(names) or 'the model'} is +inf at beta={beta:g}, {shown(point)}. The "
+        "path reaches values where the model's arithmetic fails: write 100.0 for 100 (small "
+        "integers overflow), bound the parameters or use a numerically stable form."
+    )

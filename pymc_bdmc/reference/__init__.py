@@ -1,0 +1,1 @@
+"""References: distributions near the posterior to draw from, with known densities."""

@@ -1,0 +1,284 @@
+"""Reference that is normal in the latent variables, given a few others.
+
+θ = (ψ, x) with r(θ) = r(ψ) r(x | ψ). The mode x̂ of x given ψ, and the precision H there, are
+functions of ψ and the data, by Newton steps from a fixed start. r(x | ψ) is the normal distribution
+with this mode and precision, or a t distribution with many degrees of freedom. If the likelihood is
+normal in x it is the exact conditional posterior, so that weights depend on ψ alone. r(ψ) is a
+mixture of t distributions, near the Laplace approximation of the marginal posterior.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.reference.combined import Combination
+from pymc_bdmc.reference.normal import copy_vector
+from pymc_bdmc.reference.sparse import Sparsity, factorise, solve, times_root, unroot
+from pymc_bdmc.reference.student import Density, Reference, Slopes, draw_reference, log_reference
+
+MOST_OTHERS, MOST_LATENT = 12, 10_000
+"""Most elements of ψ, whose marginal is fitted by differences, and most elements of x."""
+
+MOST_STEPS = 30
+"""Most Newton steps to a mode."""
+MOST_HALVINGS = 40
+"""Most halvings of a step until the density rises. With counts of a million, the first step of the
+logarithm of a rate is a million too long."""
+MOST_NUMBERS = 2**22
+"""Largest array of precisions, or of moved states, that is held at a time."""
+MOST_RISE = 1e4
+"""If the density is known to be normal, a Newton step that gains at most this many nats needs no
+trial. Differences give the precision to about 1e-8 of its size."""
+MOST_SPREAD = 1e6
+"""A Newton step needs a trial if the ratio of conditional precisions of elements is larger, since
+differences then lose the smallest one."""
+REACH = 3.0
+"""Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
+
+
+class Conditional(NamedTuple):
+    """The normal approximations of x given several ψ."""
+
+    modes: np.ndarray
+    """x̂, shape (n, d)."""
+    factors: np.ndarray
+    """Entries of the Cholesky factors L of the precisions, shape (n, entries); see `Sparsity`."""
+    log_marginal: np.ndarray
+    """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
+    is_mode: np.ndarray
+    """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
+
+
+class NestedReference(NamedTuple):
+    """Distribution r(ψ) r(x | ψ) of the unconstrained θ = (ψ, x)."""
+
+    marginal: Reference
+    """Distribution of φ, which is ψ with some elements in units of others."""
+    tops: np.ndarray
+    """Modes of the marginal posterior of φ, where fits to similar data start, shape (m, k)."""
+    others: np.ndarray
+    """Indices of ψ in θ, shape (k,)."""
+    units: np.ndarray
+    """Place in ψ of the logarithm of each element's unit, or −1 if it has none; shape (k,). The
+    off-diagonal elements of a covariance matrix are in units of the diagonal element of their row,
+    so that r(ψ) has no neck at a small variance."""
+    latent: np.ndarray
+    """Indices of x in θ, shape (d,)."""
+    starts: np.ndarray
+    """Coefficients that predict Newton's start, shape (1 + k, d), or (1, d) if the start does not
+    depend on ψ; see `features`."""
+    steps: np.ndarray
+    """Steps of the differences of gradients, shape (d,)."""
+    sparsity: Sparsity
+    degrees_of_freedom: float
+    """Degrees of freedom of r(x | ψ); infinite if it is normal."""
+    accuracy: float
+    """Largest difference, nats, between the gain of the last Newton step and the gain for a normal
+    density. It is infinite if the density is known to be normal: one step then finds the mode."""
+    combination: Combination | None = None
+    """The few matrices whose combinations are the precisions, if there are only a few."""
+
+    def sample(
+        self, n: int, rng: np.random.Generator, density: Density
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw θ, one a row, and return its log density too, nats."""
+        psis = self.from_units(phis := draw_reference(self.marginal, n, rng))
+        z = rng.standard_normal((n, len(self.latent)))
+        if np.isfinite(dof := self.degrees_of_freedom):
+            z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
+        found = self.given(psis, density)
+        log_r = self.log_marginal(phis) + self.log_conditional(found, z)
+        return self.join(psis, found, z), log_r
+
+    def join(self, psis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return θ = (ψ, x) with z = Lᵀ(x − x̂), one a row."""
+        turned = z.copy()
+        unroot(self.sparsity, found.factors, turned)
+        thetas = np.empty((len(z), len(self.others) + len(self.latent)))
+        thetas[:, self.others], thetas[:, self.latent] = psis, found.modes + turned
+        return thetas
+
+    def log_density(
+        self, thetas: np.ndarray, density: Density, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
+        """Return the log density of every row of ``thetas``, nats."""
+        psis = thetas[:, self.others]
+        found = self.given(psis, density)
+        z = thetas[:, self.latent] - found.modes
+        times_root(self.sparsity, found.factors, z)
+        return self.log_marginal(self.to_units(psis)) + self.log_conditional(found, z)
+
+    def log_marginal(self, phis: np.ndarray) -> np.ndarray:
+        """Return log r(ψ) at every row of φ, nats."""
+        return log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
+
+    def from_units(self, phis: np.ndarray) -> np.ndarray:
+        """Return ψ of every row of φ."""
+        return phis * np.exp(self._log_units(phis))
+
+    def to_units(self, psis: np.ndarray) -> np.ndarray:
+        """Return φ of every row of ψ; units have no unit, and so are equal in both."""
+        return psis * np.exp(-self._log_units(psis))
+
+    def _log_units(self, psis: np.ndarray) -> np.ndarray:
+        return np.where(self.units >= 0, psis[:, self.units], 0.0)
+
+    def log_laplace(self, phis: np.ndarray, density: Density) -> np.ndarray:
+        """Return the Laplace approximation of the log marginal density of φ, nats."""
+        found = self.given(self.from_units(phis), density).log_marginal
+        return found + self._log_units(phis).sum(axis=1)
+
+    def log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
+        d, dof = z.shape[1], self.degrees_of_freedom
+        with np.errstate(over="ignore", invalid="ignore"):  # states far out
+            squares = (z**2).sum(axis=1)
+        log_volume = self._log_volume(found.factors)
+        if np.isinf(dof):
+            return log_volume - d / 2 * np.log(2 * np.pi) - squares / 2
+        constant = gammaln((dof + d) / 2) - gammaln(dof / 2) - d / 2 * np.log(dof * np.pi)
+        return log_volume + constant - (dof + d) / 2 * np.log1p(squares / dof)
+
+    def _spread(self, factors: np.ndarray) -> np.ndarray:
+        """Return the ratio of the largest to the smallest conditional precision of an element."""
+        diagonal = factors[:, self.sparsity.starts[:-1]]
+        return (diagonal.max(axis=1) / diagonal.min(axis=1)) ** 2
+
+    def _log_volume(self, factors: np.ndarray) -> np.ndarray:
+        """Return half of the log determinant of every precision."""
+        return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
+
+    def given(
+        self, psis: np.ndarray, density: Density, starts: np.ndarray | None = None
+    ) -> Conditional:
+        """Return the mode and the precision of x given every row of ψ.
+
+        Newton's method starts at the predictions of `starts`, or at the rows of the argument.
+        """
+        starts = self.features(psis) @ self.starts if starts is None else starts
+        slopes = density.slopes_in(self.latent)
+        n, d = len(psis), len(self.latent)
+        groups = int(self.sparsity.groups.max()) + 1
+        numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))
+        at_once = max(MOST_NUMBERS // numbers, 1)
+        firsts = range(0, max(n, 1), at_once)
+        parts = [
+            self._given(psis[i : i + at_once], slopes, starts[i : i + at_once]) for i in firsts
+        ]
+        return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def features(self, psis: np.ndarray) -> np.ndarray:
+        """Return the features that predict the modes of x: 1 and the standardised φ.
+
+        They depend on ψ alone, never on x. The shape is (n, 1 + k), or (n, 1) without a prediction.
+        """
+        ones = np.ones((len(psis), 1))
+        if len(self.starts) == 1:
+            return ones
+        centre, scale = self.marginal.locations[0], self.marginal.scales[0]
+        z = (self.to_units(psis) - centre) / scale
+        return np.hstack([ones, np.clip(z, -REACH, REACH)])
+
+    def _given(self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray) -> Conditional:
+        n, d = len(psis), len(self.latent)
+        thetas = np.empty((n, d + len(self.others)))
+        thetas[:, self.others], thetas[:, self.latent] = psis, starts
+        values, gradients = slopes(thetas)
+        factors = np.zeros((n, len(self.sparsity.indices)))
+        factors[:, self.sparsity.starts[:-1]] = 1.0
+        is_normal, is_sure = np.zeros((2, n), dtype=bool)
+        is_exact = np.isinf(self.accuracy)
+        active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
+        for _ in range(MOST_STEPS):
+            if not len(active):
+                break
+            precisions = self.precisions(thetas[active], gradients[active], slopes)
+            good = np.isfinite(precisions).all(axis=1)
+            active, found, normal = active[good], factors[active[good]], is_normal[active[good]]
+            factorise(self.sparsity, precisions[good], found, normal)
+            factors[active], is_normal[active] = found, normal
+            slope = gradients[np.ix_(active, self.latent)]
+            step = slope.copy()
+            solve(self.sparsity, found, step)
+            rise = np.einsum("ni,ni->n", slope, step)
+            if is_exact:
+                far = ~((rise <= MOST_RISE) & (self._spread(found) <= MOST_SPREAD))
+                is_sure[active[~far]] = True
+                active, step, rise = active[far], step[far], rise[far]
+            taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
+            surprise = np.abs(gained - rise / 2)
+            still = taken & ((surprise > self.accuracy) | ~is_normal[active])
+            active = active[still & (rise > self.accuracy / 10)]
+        slope = np.where(np.isfinite(gradients), gradients, 0.0)[:, self.latent]
+        step = slope.copy()
+        solve(self.sparsity, factors, step)
+        rest = np.einsum("ni,ni->n", slope, step)  # twice what is left to the mode, in nats
+        most = np.where(is_sure, MOST_RISE, 1.0)
+        is_near, rest = np.isfinite(values) & (rest < most), np.clip(rest, 0, most)
+        modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
+        log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
+        log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
+        return Conditional(modes, factors, log_marginal, is_normal & is_near)
+
+    def _climb(self, thetas, values, gradients, active, step, rise, slopes):
+        """Take Newton steps in place, halved until the density rises; return movers and gains."""
+        before, taken = values[active].copy(), np.zeros(len(active), dtype=bool)
+        left, size = np.arange(len(active)), 1.0
+        for _ in range(MOST_HALVINGS):
+            rows = active[left]
+            trial = thetas[rows]
+            trial[:, self.latent] += size * step[left]
+            new, slope = slopes(trial)
+            slack = 1e-12 * np.abs(before[left])
+            with np.errstate(invalid="ignore"):
+                rose = new >= before[left] + 1e-4 * size * rise[left] - slack
+            rose &= np.isfinite(new) & np.isfinite(slope).all(axis=1)
+            won = rows[rose]
+            thetas[won], values[won], gradients[won] = trial[rose], new[rose], slope[rose]
+            taken[left[rose]] = True
+            left, size = left[~rose], size / 2
+            if not len(left):
+                break
+        return taken, values[active] - before
+
+    def precisions(self, thetas: np.ndarray, gradients: np.ndarray, slopes: Slopes) -> np.ndarray:
+        """Return the entries of minus the second derivatives in x at every row, shape (n, E)."""
+        groups, rows, columns = self.sparsity[:3]
+        if combination := self.combination:
+            rows, columns = rows[combination.measured], columns[combination.measured]
+        used, place = np.unique(groups[columns], return_inverse=True)
+        moved = _moved(thetas, self.latent, groups, used, self.steps)
+        slope = slopes(moved)[1]
+        entries = _differences(
+            thetas, gradients, moved, slope, place, self.latent[rows], self.latent[columns]
+        )
+        return combination.complete(entries) if combination else entries
+
+
+@njit(nogil=True, cache=True)
+def _moved(thetas, latent, groups, used, steps):
+    """Return every row with the elements of each group moved by their steps."""
+    n, size = thetas.shape
+    moved = np.empty((n * used.size, size))
+    for i in range(n):
+        for k in range(used.size):
+            row = moved[i * used.size + k]
+            copy_vector(thetas[i], row)
+            for j in range(latent.size):
+                if groups[j] == used[k]:
+                    row[latent[j]] += steps[j]
+    return moved
+
+
+@njit(nogil=True, cache=True)
+def _differences(thetas, gradients, moved, slopes, place, rows, columns):
+    """Return minus the second derivatives by differences; not finite if gradients are not."""
+    n_moves, entries = len(moved) // max(len(thetas), 1), np.empty((len(thetas), rows.size))
+    for i in range(len(thetas)):
+        for e in range(rows.size):
+            k, row, column = i * n_moves + place[e], rows[e], columns[e]
+            change = gradients[i, row] - slopes[k, row]
+            entries[i, e] = change / (moved[k, column] - thetas[i, column])
+    return entries

@@ -1,0 +1,193 @@
+"""The contract of a simulation: pairs of data y* and a sample θ* of the posterior given them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.density.checks import check_simulable
+from pymc_bdmc.density.forward_sampling import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.tempered import TemperedDensity
+
+DATASETS = 20
+"""Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
+
+CHOICE = 1, 0
+"""Second and third entries of the key of the stream that chooses draws of a fit."""
+
+Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
+
+Fit = Callable[[], xr.DataTree]
+"""Function that returns a fit to the real data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Simulated data set with one sample θ* of its posterior.
+
+    Attributes
+    ----------
+    point : Point
+        θ*, unconstrained.
+    data : mapping of str to ndarray
+        y*, by the name of the observed variable.
+    status : {"exact", "posterior draw", "burned-in", "heuristic"}
+        Kind of start that θ* is, on which the upper bound rests. A posterior draw is exact if the
+        draws of the posterior on the real data are.
+    burn_in : int
+        Transitions at β = 1 before a reverse chain starts.
+    hyperparameters : tuple of str
+        Variables held at fitted values.
+    shorter : tuple of int
+        Other burn-ins to try.
+    attrs : mapping of str to float
+        Further attributes for the result.
+    real : mapping of str to ndarray, optional
+        The real data, if the posterior is that given them and y* together.
+    """
+
+    point: Point
+    data: Mapping[str, np.ndarray]
+    status: Status
+    burn_in: int = 0
+    hyperparameters: tuple[str, ...] = ()
+    shorter: tuple[int, ...] = ()
+    attrs: Mapping[str, float] = field(default_factory=dict)
+    real: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def all_data(self) -> Mapping[str, np.ndarray]:
+        """Return the data of the runs: y*, or y and y* stacked along a new first axis."""
+        if self.real is None:
+            return self.data
+        return {name: np.stack([y, self.data[name]]) for name, y in self.real.items()}
+
+
+class Simulation(ABC):
+    """Source of the simulated data of `sample_bdmc`.
+
+    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given`.
+
+    Attributes
+    ----------
+    name : str
+        Name in a result.
+    datasets : int
+        Number of data sets.
+    renews : bool
+        Whether it can simulate further data sets.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> simulate = bdmc.FromPrior(datasets=3)
+    >>> simulate.name, simulate.datasets
+    ('prior', 3)
+    """
+
+    name: ClassVar[str]
+    renews: ClassVar[bool] = True
+    datasets: int
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `simulate` asks for a fit to the real data."""
+        return False
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
+        """Return the simulation for a model, and for runs that can be on several data sets or not.
+
+        Raises
+        ------
+        ValueError
+            If runs cannot be on several data sets, and this simulation needs it.
+        """
+        return self
+
+    @abstractmethod
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error for a model that cannot be simulated in this way, before compiling.
+
+        Raises
+        ------
+        ValueError
+            If it cannot; the message names the variable or the argument, and the remedy.
+        """
+
+    @abstractmethod
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Return every simulated data set with its θ*.
+
+        Parameters
+        ----------
+        density : TemperedDensity
+            Density of a model that passed `check`.
+        entropy : int or sequence of int
+            Entropy of the whole call; every data set has its own random stream.
+        fit : callable
+            Returns a fit to the real data; called only where one is needed.
+        first : int, default 0
+            Index of the first data set; each index has its own random stream.
+        """
+
+
+def check_drawable(density: TemperedDensity) -> None:
+    """Raise an error for models whose data cannot be drawn; the message names the variable."""
+    check_simulable(density.model)
+    sampler = density.joint()
+    sampler.seed(np.random.default_rng(0))
+    for _ in range(20):  # parameters may leave their domain in a few draws only
+        with suppress(Unrepresentable):  # data may be smaller with fitted hyperparameters
+            sampler.draw()
+
+
+def chosen_draws(entropy: Entropy, first: int, size: int, datasets: int) -> np.ndarray:
+    """Return which of so many draws of a fit each data set takes: others, if there are enough."""
+    rng = np.random.default_rng(stream(entropy, Purpose.FIT, *CHOICE, first))
+    return rng.choice(size, size=datasets, replace=datasets > size)
+
+
+def joint_draws(
+    density: TemperedDensity,
+    entropy: Entropy,
+    place: int,
+    n: int = 1,
+    held: Mapping[str, np.ndarray] | None = None,
+) -> list[tuple[Point, dict[str, np.ndarray]]]:
+    """Draw pairs of θ and y for the data set of this index, given the values of some variables.
+
+    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
+    pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
+    draw from the posterior that runs have as their target, where NaN counts as −∞.
+
+    Raises
+    ------
+    ValueError
+        If a variable cannot be drawn, or many successive pairs are impossible.
+    """
+    held = held or {}
+    sampler = density.joint(given=tuple(held))
+    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
+    types = {name: y.dtype for name, y in density.data.items()}
+    pairs: list[tuple[Point, dict[str, np.ndarray]]] = []
+    failed = 0
+    while len(pairs) < n:
+        point, drawn, _ = sampler.draw_supported(*held.values())
+        data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
+        density.set_data(data)
+        if density(point)[1] > -np.inf:
+            pairs.append((point, data))
+            failed = 0
+        elif (failed := failed + 1) == MOST_FAILED:
+            raise density.impossible([point], failed)
+    density.set_data(density.data)
+    return pairs

@@ -1,0 +1,325 @@
+"""Rounds double T until the gap is small, confirm it with new chains, and end at a limit."""
+
+import signal
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.call.options import Limits
+from pymc_bdmc.call.rounds import Plan, Runs, Side, Tasks, anneal_in_rounds
+from pymc_bdmc.engines import AnnealTask
+from pymc_bdmc.engines.tasks import PilotTask
+from tests.models import beta_bernoulli, conjugate_regression
+
+OPTIONS = dict(
+    chains=16, particles=1, temperatures=20, path="prior",
+    simulate=bdmc.FromPrior(1), random_seed=5,
+    progressbar=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return conjugate_regression(d=10, n=60)[0]
+
+
+@pytest.fixture(scope="module")
+def result(model):
+    return pm.sample_bdmc(model, target_gap=2.0, **OPTIONS)
+
+
+def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
+    rounds = result["rounds"]
+    *looked_at, confirming = rounds["temperatures"].values
+    np.testing.assert_array_equal(looked_at, 20 * 2 ** np.arange(len(looked_at)))
+    assert len(looked_at) > 2
+    assert confirming == looked_at[-1]
+    assert rounds["confirms"].values.tolist() == [False] * len(looked_at) + [True]
+    meets = (rounds["jeffreys_bound"] + rounds["error"]).values <= 2.0
+    np.testing.assert_array_equal(rounds["meets_target"], meets)
+    assert meets[:-1].tolist() == [False] * (len(looked_at) - 1) + [True]
+    assert result["forward"].sizes["beta"] == confirming + 1
+    assert result.attrs["rounds"] == len(looked_at)
+    gap = bdmc.summary(result).loc[("simulated", "jeffreys bound"), "value"]
+    assert gap == rounds["jeffreys_bound"].values[-1] != rounds["jeffreys_bound"].values[-2]
+
+
+@pytest.mark.parametrize(
+    ("simulate", "renewed"),
+    [(bdmc.FromPrior(2), True), (bdmc.Given({"beta": np.ones(10)}, {"y": np.ones(60)}), False)],
+)
+def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulate, renewed):
+    """The first round is that of a call without a target."""
+    options = OPTIONS | {"simulate": simulate, "chains": 4}
+    single = pm.sample_bdmc(model, **options)
+    confirmed = pm.sample_bdmc(model, target_gap=1e3, **options)
+    weights = confirmed["rounds"]["forward_log_weight"]
+    np.testing.assert_array_equal(weights[0], single["forward"]["log_weight"])
+    assert not np.intersect1d(weights[0], weights[1]).size
+    same = np.isin(confirmed["simulated"]["y"], single["simulated"]["y"])
+    assert not same.any() if renewed else same.all()
+
+
+def test_runs_on_the_real_data_come_first_and_all_others_in_turn():
+    sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
+    tasks = Tasks(sides, Plan(1, 0, Limits(), False), None, 0)
+    assert tasks.places == [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
+    assert len(tasks) == 7
+
+
+class GaussianWork:
+    """A pool whose log weights are normal and obey Crooks' relation, with log Z = 0.
+
+    Their variance is 8/T, so a forward one has the mean −4/T and the gap the mean 8/T.
+    """
+
+    spent = 0.0
+    tuning = SimpleNamespace(step_size=lambda betas: np.full(len(betas), np.nan))
+
+    def run(self, tasks):
+        for i, task in enumerate(tasks):
+            blank = np.zeros(len(task.betas))
+            sign = -1 if task.direction is Direction.FORWARD else 1
+            noise = np.random.default_rng(task.seed).normal()
+            variance = 8 / (len(blank) - 1)
+            weight = sign * variance / 2 + np.sqrt(variance) * noise
+            zeros = blank.astype(int)
+            population = Population(blank, zeros, 1)
+            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), population)
+
+    def rounds(self, target, seed=0, chains=4, **limits):
+        source = SimpleNamespace(point={}, burn_in=0)
+        sides = [
+            Side("forward", 1, {}, self.tuning, chains),
+            Side("reverse", 1, {}, self.tuning, chains, [source]),
+        ]  # fmt: skip
+        plan = Plan(1, seed, Limits(target, **limits), progressbar=False)
+        return anneal_in_rounds(self, Runs(sides, [bdmc.schedules.linear(2)], plan))
+
+
+def test_the_result_is_not_chosen_for_its_noise():
+    """Four chains, target 0.1, α = 6e-5 a number; the twin reports the round that met the target.
+
+    Given T, the lower bound of new chains has the mean −4/T and the variance 2/T, their gap 8/T
+    and 4/T. The numbers of the twin are expected 6 and 8 standard errors away (power 98 %).
+    """
+
+    def scores(found):
+        n = found.schedule.n_temperatures
+        lower = found.runs["forward"][0].log_weight.mean()
+        return (lower + 4 / n) / np.sqrt(2 / n), (8 / n - found.gap[0]) / np.sqrt(4 / n)
+
+    last_two = [GaussianWork().rounds(0.1, seed)[-2:] for seed in range(200)]
+    chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(200)
+    assert (np.abs(confirming) < 4).all()
+    assert (chosen > 4).all()
+
+
+def test_the_confirming_round_is_reported_whatever_it_finds():
+    gaps = np.array([[r.gap for r in GaussianWork().rounds(0.1, seed)[-2:]] for seed in range(40)])
+    sums = gaps.sum(axis=2)
+    assert (sums[:, 0] <= 0.1).all()
+    assert (sums[:, 1] > 0.1).any()
+
+
+def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
+    """By a clock on which a round of T temperatures takes T seconds."""
+    now = [0.0]
+    run = GaussianWork.run
+
+    def timed(self, tasks):
+        now[0] += len(tasks[0].betas) - 1
+        yield from run(self, tasks)
+
+    monkeypatch.setattr(GaussianWork, "run", timed)
+    monkeypatch.setattr("pymc_bdmc.call.rounds.time.perf_counter", lambda: now[0])
+
+    def sizes(target, max_time):
+        rounds = GaussianWork().rounds(target, max_time=max_time, chains=8)
+        return [(each.schedule.n_temperatures, each.confirms) for each in rounds]
+
+    assert sizes(1e-9, 14) == [(2, False), (4, False)]  # 2 + 4 + 8 is 14, but not twice 8
+    assert sizes(1e-9, 22) == [(2, False), (4, False), (8, False)]
+    assert sizes(1e9, 0.1) == [(2, False), (2, True)]  # never unconfirmed
+
+
+def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result):
+    """The first round equals a run without a target; later ones do not repeat its chains."""
+    single = pm.sample_bdmc(model, **OPTIONS)
+    assert single["rounds"]["jeffreys_bound"].values[0] == result["rounds"]["jeffreys_bound"][0]
+    n_rounds = result.attrs["rounds"]
+    longer = pm.sample_bdmc(model, **OPTIONS | {"temperatures": 20 * 2 ** (n_rounds - 1)})
+    first, last = (dt["forward"]["log_weight"].values for dt in (longer, result))
+    assert not np.intersect1d(first, last).size
+
+
+LADDER = OPTIONS | {"temperatures": [20, 30, 80]}
+
+
+def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, result):
+    dt = pm.sample_bdmc(model, **LADDER)
+    rounds = dt["rounds"]
+    assert rounds["temperatures"].values.tolist() == LADDER["temperatures"]
+    assert not (rounds["meets_target"] | rounds["confirms"]).any()
+    weights = {group: rounds[f"{group}_log_weight"] for group in ("forward", "reverse", "real")}
+    for group, rungs in weights.items():
+        np.testing.assert_array_equal(rungs[-1], dt[group]["log_weight"])
+        dims = dt[group]["log_weight"].dims
+        assert rungs.dims == ("round", *(("real_chain",) if group == "real" else dims))
+        assert np.unique(rungs).size == rungs.size  # streams of their own
+    # The first rung is that of any other call; nothing is chosen, so no confidence is spent.
+    np.testing.assert_array_equal(weights["forward"][0], result["rounds"]["forward_log_weight"][0])
+    assert dt.attrs["rounds"] == 0
+    gaps = (weights["reverse"] - weights["forward"]).mean(["dataset", "chain"])
+    np.testing.assert_allclose(rounds["jeffreys_bound"], gaps)
+    assert (np.diff(gaps) < 0).all()
+
+
+def test_a_ladder_on_the_real_data_alone_with_a_named_schedule(model):
+    alone = LADDER | {"simulate": None, "schedule": "sigmoid"}
+    dt = pm.sample_bdmc(model, **alone)
+    assert set(dt["rounds"].data_vars).isdisjoint({"forward_log_weight", "reverse_log_weight"})
+    assert dt["rounds"]["real_log_weight"].sizes == {"round": 3, "real_chain": 16}
+    assert dt["rounds"]["jeffreys_bound"].isnull().all()
+    np.testing.assert_array_equal(dt["real"]["beta"], bdmc.schedules.sigmoid(80).betas)
+    single = pm.sample_bdmc(model, **alone | {"temperatures": 20})["real"]["log_weight"]
+    np.testing.assert_array_equal(dt["rounds"]["real_log_weight"][0], single)
+
+
+def test_a_ladder_makes_its_pilots_once(model, monkeypatch):
+    made, run = [], PilotTask.run
+
+    def counted(self, engine):
+        made.append(tuple(next(iter(self.data.values()))))
+        return run(self, engine)
+
+    monkeypatch.setattr(PilotTask, "run", counted)
+    pm.sample_bdmc(model, **LADDER)
+    assert len(set(made)) == len(made) == 2  # the real and the simulated data
+
+
+def test_confidence_is_spent_over_the_rounds(result):
+    """Round r and its confirmation may each use 2^-(r + 1) of the failure probability."""
+    spent = bdmc.certified(result, 0.95)
+    alone = result.copy()
+    alone.attrs["rounds"] = 0
+    share = 1 - 0.05 / 2 ** (result.attrs["rounds"] + 1)
+    for side in ("lower", "upper"):
+        np.testing.assert_allclose(spent[side], bdmc.certified(alone, share)[side])
+    assert (spent["lower"] < bdmc.certified(alone, 0.95)["lower"]).all()
+
+
+def test_schedules_are_adapted_to_forward_chains_only(model, monkeypatch):
+    """Other reverse chains, the same schedule: what depends on θ* may not shape the kernel."""
+    seen = []
+    run = AnnealTask.run
+
+    def shifted(self, engine):
+        chain = run(self, engine)
+        if self.start is not None:
+            chain.log_likelihood[:] -= 50.0
+        else:
+            seen.append(self.betas)
+        return chain
+
+    plain = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
+    monkeypatch.setattr(AnnealTask, "run", shifted)
+    pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
+    np.testing.assert_array_equal(seen[-1], plain["forward"]["beta"])
+
+
+def test_limits_end_the_rounds(model, caplog):
+    sigmoid = OPTIONS | {"schedule": "sigmoid"}
+    dt = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=50, **sigmoid)
+    assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
+    assert "not reached within max_temperatures=50: the result is the last round" in caplog.text
+    assert not dt["rounds"]["confirms"].any()
+    np.testing.assert_array_equal(dt["forward"]["beta"][::2], bdmc.schedules.sigmoid(20).betas)
+    dt = pm.sample_bdmc(model, target_gap=1e-3, max_time=1e-6, **OPTIONS)
+    assert dt["rounds"]["temperatures"].values.tolist() == [20]
+
+
+def test_a_target_has_as_many_particles_as_it_needs(model):
+    options = dict(
+        chains=2, simulate=bdmc.FromPrior(1), real_data=False, path="prior", max_time=1e-6,
+        random_seed=1, progressbar=False,
+    )  # fmt: skip
+    found = {gap: pm.sample_bdmc(model, target_gap=gap, **options) for gap in (1.0, 0.1, 0.01)}
+    particles = {gap: dt.attrs["particles"] for gap, dt in found.items()}
+    squared = float(found[0.1]["forward"]["thermodynamic_length"][0]) ** 2
+    assert particles == {1.0: 4, 0.1: np.ceil(squared / (100 * 0.1)), 0.01: 32}
+    assert 4 < particles[0.1] < 32
+    assert found[0.1]["forward"].sizes["beta"] - 1 == 100
+    whole = pm.sample_bdmc(model, **options | dict(max_time=None))
+    assert whole.attrs["particles"] == 32
+
+
+def test_a_gap_below_zero_does_not_make_up_for_its_error():
+    """With four chains it often is; the twin, their sum alone, would have stopped earlier."""
+    twin_stops = 0
+    for seed in range(40):
+        *earlier, last, _ = GaussianWork().rounds(0.3, seed)
+        assert max(last.gap[0], 0) + last.gap[1] <= 0.3
+        assert all(max(each.gap[0], 0) + each.gap[1] > 0.3 for each in earlier)
+        twin_stops += any(sum(each.gap) <= 0.3 for each in earlier)
+    assert twin_stops > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"target_gap": 1e-3}, "the result is the last finished round"),
+     ({"target_gap": 1e3}, "the round that met the target, and no new round has confirmed"),
+     ({"temperatures": [20, 30]}, "the result is the last finished round")],
+)  # fmt: skip
+def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, more, message):
+    started, run = [], AnnealTask.run
+
+    def interrupted(self, engine):
+        started.append(True)
+        if len(started) == 50:  # 48 chains are a round
+            signal.raise_signal(signal.SIGINT)
+        return run(self, engine)
+
+    monkeypatch.setattr(AnnealTask, "run", interrupted)
+    options = OPTIONS | {"cores": 1}
+    dt = pm.sample_bdmc(model, **options | more)
+    assert message in " ".join(bdmc.diagnose(dt))
+    assert dt.attrs["interrupted"] == 1
+    assert dt.attrs["rounds"] == ("target_gap" in more)
+    assert dt["rounds"].sizes["round"] == 1
+    assert dt["forward"].sizes["beta"] == 21
+    assert dt["forward"]["log_weight"].notnull().all()
+    share = 1 - 0.05 / 4 if "target_gap" in more else 0.95
+    alone = dt.copy()
+    alone.attrs["rounds"] = 0
+    assert bdmc.certified(dt).equals(bdmc.certified(alone, share).assign(confidence=0.95))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(target_gap=0.0), "target_gap: must be a positive number"),
+        (dict(target_gap=1.0, max_time=-1.0), "max_time: must be a positive number"),
+        (dict(target_gap="small"), "target_gap: must be a positive number, got 'small'"),
+        (dict(target_gap=1.0, max_temperatures=5), "the first round has 20 temperatures already"),
+        (dict(target_gap=1.0, max_temperatures=0), "max_temperatures: must be"),
+        (dict(target_gap=1.0, simulate=None), "target_gap: a gap needs simulated data"),
+    ],
+)
+def test_bad_targets_are_refused(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(model, **OPTIONS | options)
+
+
+def test_step_methods_take_an_adaptive_schedule_and_a_target():
+    dt = pm.sample_bdmc(
+        beta_bernoulli()[0], target_gap=1e-3, max_temperatures=40, schedule="adaptive",
+        step=pm.Metropolis, **OPTIONS | {"chains": 4},
+    )  # fmt: skip
+    assert dt.attrs["schedule"] == "adaptive"
+    assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
+    assert dt["forward"]["thermodynamic_length"].values[0] > 1

@@ -1,0 +1,514 @@
+"""A store: killed at any moment a call goes on where it was, and what is there is not run again."""
+
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.call import files, store
+from pymc_bdmc.density.identity import digest
+from pymc_bdmc.engines import AnnealTask, PilotTask, workers
+from pymc_bdmc.engines.tasks import RefitTask
+from tests.models import conjugate_regression
+
+OPTIONS = dict(
+    chains=4, particles=4, temperatures=200, simulate=bdmc.FromPrior(1), random_seed=3, cores=2,
+    progressbar=False,
+)  # fmt: skip
+CALLS = {
+    "compiled": OPTIONS | dict(path="prior"),
+    "fitted": OPTIONS | dict(temperatures=100),
+    "rounds": OPTIONS | dict(path="prior", temperatures=100, target_gap=0.02, max_temperatures=800),
+    "steps": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20, cores=1),
+    "processes": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return conjugate_regression(d=3, n=20)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """The result of a call without a store, made once."""
+    found = {}
+
+    def result(name):
+        if name not in found:
+            found[name] = pm.sample_bdmc(model, **CALLS[name])
+        return found[name]
+
+    return result
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def tasks_run(monkeypatch, tmp_path):
+    """Keys of the tasks that were run, by this process or by one that it started."""
+    log = tmp_path / "tasks"
+    log.touch()
+    for task in (PilotTask, RefitTask, AnnealTask):
+
+        def noted(self, engine, run=task.run):
+            with open(log, "a") as file:
+                file.write(".".join(map(str, self.seed.spawn_key)) + "\n")
+            return run(self, engine)
+
+        monkeypatch.setattr(task, "run", noted)
+    return lambda: log.read_text().split()
+
+
+def committed(path):
+    return {each.stem for each in path.glob("runs/*.npz")}
+
+
+def shown(path):
+    """The result so far, as readers of a store find it."""
+    with xr.open_datatree(path / "result.nc") as dt:
+        return dt.load()
+
+
+def assert_same(one, other):
+    """All numbers, but for times."""
+    assert set(one.groups) == set(other.groups)
+    for node in one.subtree:
+        first, second = (
+            each.to_dataset().drop_vars("seconds", errors="ignore").drop_attrs()
+            for each in (node, other[node.path])
+        )
+        xr.testing.assert_identical(first, second)
+
+
+@pytest.mark.parametrize("name", ["compiled", "fitted", "rounds", "steps"])
+def test_a_finished_store_gives_the_same_result_without_a_run(
+    model, whole, path, tasks_run, name, monkeypatch
+):
+    dt = pm.sample_bdmc(model, **CALLS[name], store=path)
+    n_runs = len(tasks_run())
+    assert n_runs == len(set(tasks_run())) == len(committed(path) - {"simulated", "renewed"})
+    again = pm.sample_bdmc(model, **CALLS[name], store=path)
+    assert len(tasks_run()) == n_runs
+    for each in (dt, again, shown(path)):
+        assert_same(each, whole(name))
+    assert (again["rounds"]["seconds"] > 0.5 * dt["rounds"]["seconds"]).all()  # not of reading
+
+
+def killed_until_done(model, options, path, tasks_run, rng, n_kills, longest):
+    """Run it in processes that are killed at random moments; nothing committed is run again."""
+    context = multiprocessing.get_context("fork")
+    for kill in [True] * n_kills + [False]:
+        before, n_run = committed(path), len(tasks_run())
+        child = context.Process(target=pm.sample_bdmc, args=[model], kwargs=options)
+        child.start()
+        child.join(longest * rng.random() if kill else None)
+        child.kill()
+        child.join()
+        assert before.isdisjoint(tasks_run()[n_run:])
+        if (path / "result.nc").exists():
+            readable(shown(path))
+    assert child.exitcode == 0
+
+
+def readable(dt):
+    """What every reader makes of an unfinished store."""
+    assert len(bdmc.summary(dt))
+    assert isinstance(bdmc.diagnose(dt), list)
+    assert len(bdmc.evidence(dt, "all"))
+    bdmc.certified(dt)
+    str(bdmc.verdict(dt))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+# JAX warns if another test has loaded it; the children do not use it.
+@pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "n_kills"),
+    [
+        ("compiled", 2),
+        *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS),
+    ],
+)
+def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills, monkeypatch):
+    # A child cannot start workers by a server that its parent started.
+    monkeypatch.setattr(workers, "_context", lambda: multiprocessing.get_context("fork"))
+    expected = whole(name)
+    started = time.perf_counter()
+    whole_again = pm.sample_bdmc(model, **CALLS[name])
+    longest = 1.5 * (time.perf_counter() - started)
+    assert_same(whole_again, expected)
+    options = CALLS[name] | dict(store=path)
+    rng = np.random.default_rng(n_kills)
+    killed_until_done(model, options, path, tasks_run, rng, n_kills, longest)
+    assert_same(shown(path), expected)
+    assert_same(pm.sample_bdmc(model, **options), expected)
+
+
+def annealed(distance=3.0, **options):
+    """A call without a model: two tasks each way, of 100 chains, in milliseconds."""
+    system = bdmc.testsystems.BimodalGaussian(2, distance)
+    options = dict(chains=200, temperatures=5, random_seed=1, cores=1) | options
+    return bdmc.anneal(system, **options, progressbar=False)
+
+
+def test_more_chains_are_only_those(path, tasks_run):
+    annealed(store=path)
+    n_run = len(tasks_run())
+    grown = annealed(chains=300, store=path)
+    assert len(tasks_run()) - n_run == 2
+    expected = annealed(chains=300)
+    assert_same(grown, expected)
+    assert_same(shown(path), expected)
+
+
+def test_without_a_seed_it_is_that_of_the_store(path, tasks_run):
+    first = annealed(random_seed=None, store=path)
+    n_run = len(tasks_run())
+    assert_same(annealed(random_seed=None, store=path), first)
+    assert len(tasks_run()) == n_run
+
+
+SMALL = dict(chains=2, temperatures=5, path="prior",
+             simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
+             progressbar=False)  # fmt: skip
+
+
+@cache
+def normal(sd=1.0, observed=0.5):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, sd), observed=observed)
+    return model
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "run"
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+    return path
+
+
+@pytest.fixture
+def begun(finished, path):
+    return shutil.copytree(finished, path)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (dict(sd=2.0), {}, r"another x \(variable of the model\), y \(variable"),
+        (dict(observed=0.6), {}, r"another y \(variable of the model\)\. "),
+        ({}, dict(temperatures=6), r"another temperatures \(argument\)\. "),
+        ({}, dict(simulate=bdmc.FromPrior(datasets=2)), r"another simulate \(argument\)\. "),
+        ({}, dict(random_seed=2), r"another random_seed \(argument\)\. "),
+    ],
+)
+def test_another_origin_is_refused_by_name(begun, model, change, message):
+    before = committed(begun)
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(normal(**model), **SMALL | change, store=begun)
+    assert committed(begun) == before
+
+
+def test_other_versions_are_refused_by_name(begun, monkeypatch):
+    monkeypatch.setattr(pm, "__version__", "0.0")
+    with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    place = begun / "origin.npz"
+    origin, attributes = files.read_record(place)
+    files.write_record(place, origin, **attributes | {"format": store.FORMAT + 1})
+    with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+
+
+def test_an_older_store_is_refused(path):
+    """Its runs were records of another kind, and the root was a group of zarr."""
+    (path / "runs").mkdir(parents=True)
+    for name in ("origin", "origin.lock", "3.0.0.1.0.run"):
+        (path / "runs" / name).write_bytes(b"0")
+    with pytest.raises(ValueError, match=r"by an older version of pymc_bdmc, .* choose another"):
+        annealed(store=path)
+
+
+def test_what_is_no_store_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("42")
+    for path in (tmp_path, tmp_path / "thesis.tex"):
+        with pytest.raises(ValueError, match="exists, but not as a store of sample_bdmc"):
+            pm.sample_bdmc(normal(), **SMALL, store=path)
+    assert (tmp_path / "thesis.tex").read_text() == "42"
+
+
+def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
+    with pytest.raises(ValueError, match="step"):
+        pm.sample_bdmc(normal(), **SMALL, store=path, step=[])
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
+def damages(content, every):
+    """The bytes of a file with a bit turned in some bytes in turn, and cut off before each."""
+    bits = np.random.default_rng(1).integers(8, size=len(content))
+    for i in range(0, len(content), every):
+        yield content[:i] + bytes([content[i] ^ 1 << int(bits[i])]) + content[i + 1 :]
+        yield content[:i]
+
+
+def n_unseen(path, every):
+    """How many damages of a record are not called by their name, and change what is read."""
+    whole, unseen, expected = path.read_bytes(), 0, digest(files.read_record(path))
+    for damaged in damages(whole, every):
+        path.write_bytes(damaged)
+        try:
+            unseen += digest(files.read_record(path)) != expected
+        except files.DamagedRecord:
+            continue
+    path.write_bytes(whole)
+    return unseen
+
+
+# Of flags that say how a file was packed.
+@pytest.mark.filterwarnings("ignore::UserWarning:zipfile")
+@pytest.mark.parametrize(
+    ("name", "every"), [("runs/3.0.0.1.0.npz", 9), ("runs/simulated.npz", 4), ("origin.npz", 4)]
+)
+def test_every_damage_of_a_file_is_seen(begun, name, every):
+    assert n_unseen(begun / name, every) == 0
+
+
+def test_a_changed_bit_of_a_header_is_seen(tmp_path, monkeypatch):
+    """In the twin, which does not look at all bytes, it tells NumPy to read none."""
+    path = tmp_path / "record.npz"
+    files.write_record(path, np.ones(1000))
+    path.write_bytes(path.read_bytes().replace(b"(1000,)", b"(0000,)"))
+    with pytest.raises(files.DamagedRecord, match=r"the checksum of arr_0\.npy is wrong"):
+        files.read_record(path)
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda self: None)
+    assert len(files.read_record(path)[0]) == 0
+
+
+def test_damaged_files_are_computed_again(begun, tasks_run, caplog):
+    expected = shown(begun)
+    for name in ("3.0.0.1.0", "simulated"):
+        damaged = begun / "runs" / f"{name}.npz"
+        damaged.write_bytes(damaged.read_bytes().replace(b"<f8", b"<f4", 1))
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    for name in ("3.0.0.1.0", "simulated"):
+        assert f"{name}.npz is damaged (the checksum of arr_" in caplog.text
+    assert tasks_run() == ["3.0.0.1.0"]
+    caplog.clear()
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    assert "damaged" not in caplog.text
+
+
+def n_wrong_readings(path, dt, monkeypatch):
+    """How many damages of the log weights give readers other numbers."""
+    monkeypatch.setattr(store.time, "perf_counter", lambda: 0.0)
+    store.Store(path, {}, 1).show(lambda: dt)
+    file, n = path / "result.nc", 0
+    whole, value = file.read_bytes(), dt["real"]["log_weight"].values.tobytes()
+    place = whole.index(value)
+    for damaged in damages(value, 1):
+        if len(damaged) == len(value):
+            file.write_bytes(whole[:place] + damaged + whole[place + len(value) :])
+            try:
+                n += not shown(path)["real"]["log_weight"].equals(dt["real"]["log_weight"])
+            except (OSError, RuntimeError):
+                continue
+    return n
+
+
+def test_damage_of_the_result_is_an_error_for_readers(tmp_path, monkeypatch):
+    """In the twin the numbers have no checksum."""
+    dt = xr.DataTree.from_dict({"real": xr.Dataset({"log_weight": ("chain", [-31.3, -30.0])})})
+    assert n_wrong_readings(tmp_path / "run", dt, monkeypatch) == 0
+    write = xr.DataTree.to_netcdf
+    monkeypatch.setattr(xr.DataTree, "to_netcdf", lambda *args, encoding, **more: write(*args))
+    assert n_wrong_readings(tmp_path / "broken", dt, monkeypatch) > 0
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{}"), os.unlink])
+def test_a_store_that_cannot_say_whose_it_is_is_refused(begun, damage):
+    damage(begun / "origin.npz")
+    there = committed(begun)
+    with pytest.raises(ValueError, match=r"^store: .*origin\.npz .*\. Restore it from a copy"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    assert committed(begun) == there
+
+
+def begin_and_wait(path, started):
+    """A call that is in the middle of a writing until it is killed."""
+
+    def wait(dt, path, **options):
+        path.touch()
+        started.set()
+        time.sleep(600)
+
+    xr.DataTree.to_netcdf = wait
+    annealed(store=path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_one_call_at_a_time_and_none_of_the_dead(path, caplog):
+    context = multiprocessing.get_context("fork")
+    started = context.Event()
+    child = context.Process(target=begin_and_wait, args=[path, started])
+    child.start()
+    try:
+        assert started.wait(120)
+        for distance in (3.0, 4.0):
+            with pytest.raises(OSError, match=r"run is in use by another call\. Wait until"):
+                annealed(distance, store=path)
+    finally:
+        child.kill()
+        child.join()
+    assert (path / "unfinished").exists()
+    with pytest.raises(ValueError, match=r"another system \(argument\)"):
+        annealed(4.0, store=path)
+    assert_same(annealed(store=path), annealed())
+    assert {each.name for each in path.iterdir()} == {"lock", "origin.npz", "result.nc", "runs"}
+    assert "damaged" not in caplog.text
+
+
+def taken_by_another_call(path):
+    """What a call finds of the file that one of another seed left, had it passed all checks."""
+    one = store.Store(path, {"argument": {"temperatures": "5"}}, 1)
+    one.remember("simulated", lambda: 1.5)
+    (path / "origin.npz").unlink()
+    (path / "runs" / "simulated.npz").rename(path / "kept")
+    other = store.Store(path, {"argument": {"temperatures": "5"}}, 2)
+    (path / "kept").rename(path / "runs" / "simulated.npz")
+    return other.remember("simulated", lambda: 2.5) == 1.5
+
+
+def test_a_file_of_another_call_is_not_taken(path):
+    assert not taken_by_another_call(path)
+
+
+def test_a_file_that_is_not_bound_to_its_call_would_be_taken(path, monkeypatch):
+    monkeypatch.setattr(store.Store, "_bound", lambda self, inputs: inputs)
+    assert taken_by_another_call(path)
+
+
+@pytest.mark.parametrize("cause", [(28, "No space left on device"), (30, "Read-only file system")])
+def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
+    path, monkeypatch, tasks_run, cause
+):
+    """The third result cannot be written."""
+    expected = annealed()
+    write, room = np.savez, [0, 0, 0, 0, 1]  # the origin comes first, twice
+
+    def limited(*args, **arrays):
+        if room and room.pop(0):
+            raise OSError(*cause)
+        return write(*args, **arrays)
+
+    n_run = len(tasks_run())
+    monkeypatch.setattr(np, "savez", limited)
+    with pytest.raises(OSError, match=rf"run cannot be written to \({cause[1]}"):
+        annealed(store=path)
+    there = committed(path)
+    assert len(there) == 2
+    assert not list(path.glob("runs/unfinished"))
+    assert_same(annealed(store=path), expected)
+    assert there.isdisjoint(tasks_run()[n_run + 3 :])
+
+
+def test_a_place_that_cannot_be_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"run cannot be written to"):
+        pm.sample_bdmc(normal(), **SMALL, store=tmp_path / "file" / "run")
+    with pytest.raises(ValueError, match=r"s3://bucket/run is no directory of this"):
+        pm.sample_bdmc(normal(), **SMALL, store="s3://bucket/run")
+
+
+def test_nothing_is_unpickled(begun, monkeypatch):
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", pytest.fail)
+    for name in committed(begun):
+        files.read_record(begun / "runs" / f"{name}.npz")
+
+
+def test_readers_see_one_result_or_the_next(path, monkeypatch):
+    """Whatever the moment at which the writer is stopped: the last step is one `os.replace`."""
+    first, replace = annealed(store=path), os.replace
+
+    class Killed(BaseException):
+        pass
+
+    def killed(new, old):
+        if Path(old).name == "result.nc":
+            raise Killed
+        replace(new, old)
+
+    monkeypatch.setattr(files.os, "replace", killed)
+    with pytest.raises(Killed):
+        annealed(chains=400, store=path)
+    assert_same(shown(path), first)
+    monkeypatch.undo()
+    with xr.open_datatree(path / "result.nc") as old:
+        grown = annealed(chains=400, store=path)
+        assert_same(old, first)  # whoever has opened it
+    assert_same(shown(path), grown)
+
+
+def test_the_result_is_written_as_often_as_takes_its_share(begun, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(store.time, "perf_counter", lambda: now[0])
+    continued = store.Store(begun, files.read_record(begun / "origin.npz")[0])
+    assert not continued.is_due  # there is one
+    now[0] += store.PAUSE
+    assert continued.is_due
+
+    def slow():
+        now[0] += 3.0
+        return xr.DataTree()
+
+    continued.show(slow)
+    now[0] += store.STRIDE * 3.0 - 1
+    assert not continued.is_due
+    now[0] += 1
+    assert continued.is_due
+
+
+def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
+    told = []
+    dt = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
+    finished = [
+        sum(
+            int(each[group]["log_weight"].notnull().sum())
+            for group in ("real", "forward", "reverse")
+        )
+        for each in told
+    ]
+    assert finished == list(range(1, 13))
+    assert [each.attrs["interrupted"] for each in told] == [1] * 11 + [0]
+    assert_same(told[-1], dt)
+    assert_same(dt, whole("compiled"))
+    for each in told[5::5]:
+        readable(each)
+
+
+def test_what_cannot_be_called_is_refused(model):
+    with pytest.raises(TypeError, match="callback: a function of the result so far is needed"):
+        pm.sample_bdmc(model, callback="print")
+
+
+def test_a_callback_ends_the_runs_as_in_pymc(model):
+    def enough(dt):
+        raise KeyboardInterrupt
+
+    dt = pm.sample_bdmc(model, **CALLS["steps"], callback=enough)
+    assert dt.attrs["interrupted"] == 1
+    assert dt["real"]["log_weight"].notnull().sum() == 1

@@ -1,0 +1,78 @@
+"""No two tasks of a call have the same random stream, since a store keeps results by its key."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.base.streams import Fitting, Piloting
+from pymc_bdmc.call.choice import Refusal
+from pymc_bdmc.call.weighing import Weighing
+from pymc_bdmc.engines.workers import Workers
+
+OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
+
+
+@pytest.fixture
+def keys(monkeypatch):
+    """The keys of all tasks of the calls in a test, in order."""
+    found, run = [], Workers.run
+
+    def recorded(self, tasks):
+        found.extend(tuple(map(int, task.seed.spawn_key)) for task in tasks)
+        return run(self, tasks)
+
+    monkeypatch.setattr(Workers, "run", recorded)
+    return found
+
+
+def sample(**options):
+    """Sample a model whose posterior is far from the prior, and near to a fit."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, 10), 1, observed=np.linspace(3, 5, 10))
+    pm.sample_bdmc(model, **OPTIONS, **options)
+
+
+def check_unique(keys):
+    assert len(keys) > 20
+    assert not {key for key in keys if keys.count(key) > 1}
+
+
+def refuse(self, data, particles):
+    return Refusal("weights are uneven", 2)
+
+
+def test_a_call_that_weighs(keys):
+    sample(simulate=bdmc.FromHyperparameters("mean", datasets=3, burn_in=(1, 2)))
+    check_unique(keys)
+
+
+@pytest.mark.parametrize(
+    ("module", "names", "new", "old"),
+    [
+        ("annealing", Fitting, "FITTED_SCOUTS", Fitting.WEIGHING_SCOUTS),
+        ("pilots", Piloting, "FROM_SECOND_REFERENCE", Piloting.FROM_REFERENCE),
+    ],
+    ids=["scouts", "pilots"],
+)
+def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new, old, monkeypatch):
+    """Its pilots do not mix, so that second references are fitted. Twins: a key is used again."""
+    monkeypatch.setattr(Weighing, "_too_uneven", refuse)
+    monkeypatch.setattr("pymc_bdmc.call.pilots.MAX_RHAT", 0.0)
+    simulate = bdmc.FromHyperparameters("mean", datasets=3, burn_in=2)
+    sample(simulate=simulate)
+    check_unique(keys)
+
+    keys.clear()
+    reused = SimpleNamespace(**{**names.__members__, new: old})
+    monkeypatch.setattr(f"pymc_bdmc.call.{module}.{names.__name__}", reused)
+    sample(simulate=simulate)
+    with pytest.raises(AssertionError):
+        check_unique(keys)
+
+
+def test_a_call_with_rounds(keys):
+    sample(simulate=bdmc.FromPrior(2), target_gap=0.5, chains=2, particles=1)
+    check_unique(keys)

@@ -1,0 +1,214 @@
+"""A log density that is NaN counts as −∞; next to the posterior no number is valid."""
+
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from pytensor.compile.mode import Mode
+from scipy import integrate, stats
+from scipy.special import gammaln, logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.density.undefined import MOVES, undefined
+from pymc_bdmc.simulations.contract import joint_draws
+from tests.models import SIGMAS
+
+QUIET = dict(random_seed=1, cores=1, progressbar=False)
+PYTHON = {"mode": Mode("py", "fast_run")}
+DATA = Path(__file__).parents[3] / "shared" / "data" / "field" / "mastectomy.csv"
+RNG = np.random.default_rng(3)
+SMALL = np.array([[3.0, 3, 2, 0]]), np.array([[0, 1, 2, 0]]), np.ones(1)
+
+
+def hazards(shape, sd, exposure, counts, x):
+    """A piecewise exponential model, whose rates overflow at large coefficients b."""
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, sd)
+        rate = pm.Gamma("rate", shape, shape, shape=exposure.shape[1])
+        pm.Poisson("y", exposure * pm.math.exp(b * x)[:, None] * rate, observed=counts)
+    return model
+
+
+def log_ml_of(shape, sd, exposure, counts, x):
+    """Return log ML: the rates are integrated in closed form, b on a grid."""
+    b = np.linspace(-30, 600, 200_001)
+    log_time = np.log(np.exp(np.multiply.outer(b, x)) @ exposure + shape)
+    n = counts.sum(axis=0)
+    constant = shape * np.log(shape) - gammaln(shape) + gammaln(shape + n)
+    log_f = (constant - (shape + n) * log_time).sum(axis=1) + b * (counts.sum(axis=1) @ x)
+    log_f += (counts * np.log(np.where(counts, exposure, 1)) - gammaln(counts + 1)).sum()
+    return logsumexp(log_f + stats.norm.logpdf(b, 0, sd)) + np.log(b[1] - b[0])
+
+
+def patients():
+    """Return exposures and deaths of patients in intervals of three months, and a covariate."""
+    if not DATA.exists():
+        pytest.skip(f"{DATA.name} is not here: it is published with R's package HSAUR.")
+    time, event, x = np.loadtxt(DATA, delimiter=",", skiprows=1).T
+    starts = np.arange(0, time.max() + 1, 3)
+    last = np.floor((time - 0.01) / 3).astype(int)
+    exposure = 3.0 * (time[:, None] >= starts)
+    exposure[np.arange(time.size), last] = time - starts[last]
+    return exposure, event[:, None].astype(int) * (np.arange(starts.size) == last[:, None]), x
+
+
+def found(model, **options):
+    dt = pm.sample_bdmc(model, **QUIET | options)
+    return dt, bdmc.log_ml(dt)
+
+
+def test_overflow_far_from_the_posterior_does_no_harm():
+    """α = 6e-5. Twin: log ML of another prior."""
+    assert log_ml_of(1, 1000, *SMALL) == pytest.approx(-11.457, abs=5e-4)
+    dt, log_ml = found(hazards(1, 1000, *SMALL), simulate=None)
+    assert log_ml.valid
+    assert abs(log_ml.value - log_ml_of(1, 1000, *SMALL)) < SIGMAS * log_ml.error
+    assert abs(log_ml.value - log_ml_of(1, 1, *SMALL)) > SIGMAS * log_ml.error
+    assert "The log density of y is NaN at 0." in log_ml.notes
+    assert dt.attrs["undefined"] == "y"
+    assert dt.attrs["undefined_posterior"] == 0
+
+
+def average(dt):
+    """Return the forward average of the runs on the real data, whether valid or not."""
+    return bdmc.evidence(dt, "forward average").loc["real", 0, "forward average"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [1, 0.01])
+@pytest.mark.parametrize("options", [{}, {"simulate": None}])
+def test_hazards(shape, options):
+    """α = 6e-5 each, whether the call recommends the number or not."""
+    row = average(found(hazards(shape, 1000, *SMALL), **options)[0])
+    assert abs(row["value"] - log_ml_of(shape, 1000, *SMALL)) < SIGMAS * row["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"simulate": None}])
+def test_a_published_model_of_survival(options):
+    """Patients after mastectomy, with a hazard for every three months; α = 6e-5 each."""
+    data = patients()
+    assert log_ml_of(1, 1, *data) == pytest.approx(-357.2477, abs=1e-3)
+    _, log_ml = found(hazards(1, 1, *data), **options)
+    assert log_ml.valid
+    assert abs(log_ml.value - log_ml_of(1, 1, *data)) < SIGMAS * log_ml.error
+
+
+@pytest.mark.slow
+def test_a_published_model_with_vague_priors_has_no_wrong_number():
+    """Likelihoods at prior draws are as low as exp(−1e300), and 76 rates may be nearly 0."""
+    data = patients()
+    right = log_ml_of(0.01, 1000, *data)
+    assert right == pytest.approx(-209.8284, abs=1e-3)
+    _, log_ml = found(hazards(0.01, 1000, *data), simulate=None)
+    assert not log_ml.valid
+    assert log_ml.certified_lower < right
+
+
+def test_nothing_is_valid_where_the_posterior_ends_at_nan():
+    """A root: the posterior is high where it ends. Twin: a logarithm, at which it vanishes."""
+    for function, is_near in ((pm.math.sqrt, True), (pm.math.log, False)):
+        with pm.Model() as model:
+            x = pm.Normal("x", 1, 1)
+            pm.Normal("y", function(x), 1.0, observed=0.3)
+        dt, log_ml = found(model, simulate=None)
+        assert log_ml.valid is not is_near
+        assert abs(dt.attrs["undefined_prior"] - stats.norm.cdf(-1)) < 0.06  # five errors
+        told = [each for each in bdmc.diagnose(dt) if "log density of y is NaN" in each]
+        assert bool(told) is is_near
+        assert ("posterior is far from such values" in log_ml.notes) is not is_near
+
+
+def test_step_methods_stay_where_the_density_is_a_number():
+    """They count no evaluations, so the end of a call always looks for NaN."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 1, 1)
+        pm.Normal("y", pm.math.log(x), 1.0, observed=0.3)
+    options = dict(step=pm.Metropolis, simulate=None, temperatures=5, chains=4)
+    dt, _ = found(model, **options)
+    assert dt.attrs["undefined"] == "y"
+    assert (dt["particles"]["x"] > 0).all()
+
+
+def cut(at):
+    """A standard normal variable, whose likelihood is 1 up to a limit and NaN beyond it."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("known", pm.math.switch(x < at, 0.0, np.nan))
+    return TemperedDensity(model, PYTHON)
+
+
+def test_the_share_that_is_lost_is_that_of_accepted_moves():
+    """By quadrature, α = 6e-5; it is below what is lost. Twin: all moves that end there."""
+    states = {"x": stats.norm.rvs(size=4000, random_state=1)}
+    states = {"x": states["x"][states["x"] < 1]}
+    kept = stats.norm.cdf(1)
+
+    def share(of_moves):
+        flow = lambda x: stats.norm.pdf(x) / kept * stats.norm.sf((1 - x) / spread) * of_moves(x)  # noqa: E731
+        return integrate.quad(flow, -8, 1)[0]
+
+    spread = np.sqrt(2) * stats.truncnorm(-np.inf, 1).std()
+    seen = undefined(cut(1.0), states, np.full(len(states["x"]), 1 / len(states["x"])), RNG)
+    accepted = share(lambda x: np.minimum(1, stats.norm.pdf(1) / stats.norm.pdf(x)))
+    assert seen.names == ["known"]
+    assert abs(seen.prior - (1 - kept)) < SIGMAS * np.sqrt(kept * (1 - kept) / 1000)
+    error = np.sqrt(accepted / MOVES)
+    assert abs(seen.posterior - accepted) < SIGMAS * error
+    assert seen.posterior < 1 - kept
+    assert abs(share(np.ones_like) - seen.posterior) > SIGMAS * error
+
+
+def test_pairs_have_a_density():
+    """Twin: without that, the density is NaN at half of them."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=0.0)
+        pm.Potential("root", pm.math.sqrt(x))
+    density = TemperedDensity(model, PYTHON)
+    pairs = joint_draws(density, 1, 0, n=20)
+    assert all(point["x"] > 0 for point, _ in pairs)
+    sampler = density.joint()
+    sampler.seed(RNG)
+    assert not all(sampler.draw()[0]["x"] > 0 for _ in range(20))
+
+
+def rates(n=10):
+    """Return rates of counts, with draws of which some are rounded to 0."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 0.01, 0.01, shape=n)
+        pm.Poisson("y", rate, observed=np.zeros(n, dtype=int))
+    drawn = stats.gamma(0.01, scale=1 / 1.01).rvs((2, 1000, n), random_state=1)
+    return model, xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"rate": (("chain", "draw", "i"), drawn)})}
+    )
+
+
+def test_draws_at_the_edge_of_the_support_are_left_out(caplog):
+    """An underflow to 0. Twin: a negative value is an error, which shows few numbers."""
+    model, idata = rates()
+    density = TemperedDensity(model, PYTHON)
+    lost = (idata["posterior"]["rate"] == 0).any("i")
+    assert lost.any()
+    states = posterior_states("posterior", idata, 10, density, most=2000)
+    assert len(states) == (~lost).sum()
+    assert all(np.isfinite(each["rate_log__"]).all() for each in states)
+    assert f"{int(lost.sum())} of 2000 draws are left out, since rate" in caplog.text
+    idata["posterior"]["rate"][:] = -1.0
+    with pytest.raises(ValueError, match=r"rate=.* lies outside its support") as raised:
+        posterior_states("posterior", idata, 10, density)
+    assert str(raised.value).count("-1.") < 9
+
+
+@pytest.mark.slow
+def test_draws_with_an_underflow_are_judged_and_fitted():
+    """α = 6e-5."""
+    model, idata = rates(3)
+    exact = 3 * 0.01 * np.log(0.01 / 1.01)
+    for options in ({"posterior": idata}, {"path": bdmc.FittedPath(idata)}):
+        _, log_ml = found(model, simulate=None, **options)
+        assert not log_ml.valid or abs(log_ml.value - exact) < SIGMAS * log_ml.error

@@ -1,0 +1,302 @@
+"""Calls that need no annealing: when they are made, what they find, and what they cost."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.call import Size, prepared
+from pymc_bdmc.call.choice import Refusal
+from pymc_bdmc.call.weighing import Weighing
+from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.paths import FittedPath
+from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
+from pymc_bdmc.results.reading import Reading
+from tests.models import (
+    SD_SCHOOLS,
+    SIGMAS,
+    Y_SCHOOLS,
+    conjugate_regression,
+    eight_schools,
+    eight_schools_log_ml,
+)
+
+QUICK = dict(random_seed=3, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return conjugate_regression(d=5, n=40)
+
+
+@pytest.fixture(scope="module")
+def default(regression):
+    return pm.sample_bdmc(regression[0], cores=2, **QUICK)
+
+
+def test_a_normal_posterior_is_not_annealed(regression, default):
+    """And log ML is right; two-sided α = 6e-5."""
+    assert default["real"].sizes["beta"] == 2
+    assert default.attrs["path_reason"].startswith("16 optimisations found 1 mode")
+    row = bdmc.evidence(default).query("data == 'real' and recommended").iloc[0]
+    assert abs(row["value"] - regression[1]) < SIGMAS * row["error"]
+    assert row["error"] < 0.05
+    assert bdmc.verdict(default).status == "good"
+
+
+def test_cost_by_stage(default):
+    """A weighed draw is one evaluation, and so is a further move on the real data.
+
+    With all stages the call takes less than 16,000, and the draws are worth 1000.
+    """
+    n, sizes = default.attrs["particles"], {}
+    sweeps = {"real": default["particles"].attrs["sweeps"], "forward": 1, "reverse": 1}
+    for group, times in sweeps.items():
+        sizes[group] = default[group].attrs["gradient_evaluations"]
+        assert sizes[group] == n * default[group]["log_weight"].size * times
+    assert default["posterior"]["draw"].size * default["posterior"]["chain"].size > 1000
+    assert default.attrs["gradients_fit"] > 0
+    assert "gradients_pilot" not in default.attrs
+    assert default.attrs["gradients_fit"] + sum(sizes.values()) < 16_000
+
+
+def test_same_bits_for_any_number_of_cores(regression, default):
+    again = pm.sample_bdmc(regression[0], cores=1, **QUICK)
+    for group in ("real", "forward", "reverse"):
+        assert np.array_equal(again[group]["log_weight"], default[group]["log_weight"])
+
+
+@pytest.mark.parametrize(
+    "options", [dict(path="prior"), dict(temperatures=20), dict(step="nuts"), dict(target_gap=1.0)]
+)
+def test_whoever_asks_for_annealing_gets_it(regression, options):
+    dt = pm.sample_bdmc(regression[0], simulate=bdmc.FromPrior(2), chains=2, **options, **QUICK)
+    assert dt["real"].sizes["beta"] > 2
+    assert dt.attrs["gradients_pilot"] > 0
+
+
+def test_simulated_data_alone_from_fitted_hyperparameters():
+    """The fit to the real data gives hyperparameters, though no run is on these data."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        pm.Normal("y", pm.Normal("x", 0, 2), scale, observed=[0.1, 0.5, 1.2, -0.4, 0.3])
+    simulate = bdmc.FromHyperparameters(datasets=2)
+    dt = pm.sample_bdmc(model, simulate=simulate, real_data=False, chains=2, **QUICK)
+    assert "real" not in dt.children
+    assert dt["forward"].sizes["dataset"] == 2
+    assert dt.attrs["gradients_scouts"] > 0
+    distances = dt["reverse"]["start_distance"]
+    assert distances.dims == ("dataset", "chain")
+    assert ((distances >= 0) & (distances < 0.1)).all()
+
+
+def test_memory_for_many_runs_is_looked_for(monkeypatch):
+    """Their number is known after the fit only; nothing is sampled."""
+    monkeypatch.setattr(prepared, "check_memory", refuse_many)
+    with pytest.raises(ValueError, match="4096 runs"):
+        pm.sample_bdmc(conjugate_regression()[0], simulate=None, target_error=1e-6, **QUICK)
+
+
+def refuse_many(n_bytes, **sizes):
+    if sizes["chains"] > 64:
+        raise ValueError(f"{sizes['chains']} runs")
+
+
+def funnel():
+    """Centred effects that are not normal, so no reference is normal in them."""
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 5), pm.HalfCauchy("scale", 5)
+        effect = pm.Logistic("effect", mean, scale, shape=8)
+        pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
+    return model
+
+
+def test_centred_effects_need_no_annealing():
+    """They are latent variables: draws reach into the neck of their funnel."""
+    dt = pm.sample_bdmc(eight_schools(centred=True), simulate=None, **QUICK)
+    assert dt["real"].sizes["beta"] == 2
+    assert dt.attrs["path_reason"].startswith("1 parameter, 9 latent variables: ")
+    assert dt.attrs["unreached"] == ""
+    found = bdmc.log_ml(dt)
+    assert abs(found.value - eight_schools_log_ml()) < SIGMAS * found.error
+
+
+def test_centred_effects_that_are_not_normal_stay_unreached():
+    """They are among the parameters, of which the reference does not know the funnel.
+
+    Draws are weighed if the path is asked for, and never valid.
+    """
+    with pm.Model() as model:
+        scales = pm.HalfNormal("scales", [1, 5], shape=2)
+        effect = pm.Normal("effect", 0, scales[0], shape=8)
+        other = pm.Logistic("other", 0, scales[1], shape=3)
+        pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
+        pm.Normal("z", other, 1, observed=[-9.0, 2.0, 8.0])
+    dt = pm.sample_bdmc(model, simulate=None, path="fitted", **QUICK)
+    assert dt.attrs["path_reason"].startswith("5 parameters, 8 latent variables: ")
+    assert dt.attrs["unreached"] == "other"
+    assert not bdmc.log_ml(dt).valid
+    by_default = pm.sample_bdmc(model, simulate=None, **QUICK)
+    assert by_default.attrs["path"] == "prior"
+
+
+def test_a_funnel_is_annealed(caplog):
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        dt = pm.sample_bdmc(funnel(), simulate=None, chains=2, **QUICK)
+    assert dt["real"].sizes["beta"] > 30
+    assert dt.attrs["unreached"] == "effect"
+    assert any(
+        record.message.startswith("Annealing is needed: no mode") for record in caplog.records
+    )
+    assert dt.attrs["gradients_fit"] > 0
+
+
+def cornered():
+    """The posterior is highest at a corner, where a fit has too little mass: Pareto k > 0.5."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Uniform("x", 0, 1, shape=12), 0.3, observed=np.zeros(12))
+    return model
+
+
+@pytest.mark.parametrize("is_cornered", [False, True])
+@pytest.mark.parametrize("dataset", [1, 0])
+def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
+    dataset, is_cornered, regression, monkeypatch
+):
+    """The remedy is to simulate others, or none; where it is printed, log ML is valid without any.
+
+    Twins: the fit to the real data is refused, or its weights have a heavy tail.
+    """
+    refuse = Weighing.refusal
+
+    def refusal(self, *args):
+        refuse(self, *args)
+        return Refusal("refused here", dataset)
+
+    model = cornered() if is_cornered else regression[0]
+    alone = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
+    others = bool(dataset) and bdmc.log_ml(alone).valid
+    assert others == (dataset == 1 and not is_cornered)
+    monkeypatch.setattr(Weighing, "refusal", refusal)
+    dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(datasets=2), chains=2, cores=1, **QUICK)
+    read = Reading.of(dt)
+    assert dt.attrs["weighs_real"] == others
+    assert (more_effort(read) == OTHER_DATA) == others
+    assert 'simulate="posterior"' in OTHER_DATA
+
+
+def test_draws_that_are_no_fit_are_annealed():
+    """Weights of draws from a fit to other draws are too uneven."""
+    weighing = Weighing(None, None, 1, None)
+    for variances, is_near in (((1.0, 1.0, 30.0), False), ((3.0, 3.0, 9.0), True)):
+        weighing._fits = {d: Fit(None, "", v, 0) for d, v in enumerate(variances)}
+        refusal = weighing._too_uneven(weighing._fits, None)
+        assert (refusal is None) == is_near
+        assert is_near or "relative variances up to 30" in refusal.reason
+    assert weighing.enough({}, FittedPath(), None, None) == (1, 250)
+
+
+def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):
+    """As many runs either way, and log ML from both is right; two-sided α = 6e-5."""
+    model, log_ml = regression
+    path = FittedPath(xr.DataTree.from_dict({"posterior": default["posterior"].dataset}))
+    dt = pm.sample_bdmc(model, path=path, simulate=None, **QUICK)
+    assert dt["real"].sizes["beta"] == 2
+    assert dt["real"].sizes["chain"] == dt["real_reverse"].sizes["chain"] == 16
+    assert "gradients_pilot" not in dt.attrs
+    row = bdmc.evidence(dt).query("recommended").iloc[0]
+    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    with pytest.raises(ValueError, match="target_error: with posterior draws"):
+        pm.sample_bdmc(model, path=path, simulate=None, target_error=0.1)
+
+
+def test_draws_that_are_no_fit_are_left_out_of_the_path(regression, default):
+    """400 deviations off: climbs make the fit, log ML is right, and the draws are called bad."""
+    model, log_ml = regression
+    draws = default["posterior"].dataset
+    far = draws + 400 * draws.std(("chain", "draw"))
+    dt = pm.sample_bdmc(model, path=FittedPath(far), simulate=None, **QUICK)
+    assert dt.attrs["path_reason"].startswith("a fit to the draws that were given is far")
+    assert "gradients_pilot" not in dt.attrs
+    row = bdmc.evidence(dt).loc[("real", 0, "forward average")]
+    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    assert dt["agreement"].attrs["status"] == "bad"
+
+
+def test_a_funnel_is_annealed_as_without_draws(caplog):
+    """No t distribution is near it; reverse runs from the draws would cost as much again."""
+    options = dict(simulate=None, chains=16, **QUICK)
+    default = pm.sample_bdmc(funnel(), **options)
+    path = FittedPath(default["posterior"].dataset)
+    dt = pm.sample_bdmc(funnel(), path=path, **options)
+    assert "The path is chosen as if none were given." in caplog.text
+    assert "real_reverse" not in dt.children
+    assert "real_starts" not in dt.children
+    xr.testing.assert_identical(dt["real"]["log_weight"], default["real"]["log_weight"])
+    assert dt["agreement"].attrs["status"] != "bad"
+
+
+@pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
+def test_the_number_of_runs_follows_the_target(target, chains):
+    assert Size(target_error=target).enough(0.1, 16) == chains
+
+
+def test_errors_by_target_are_honest(regression):
+    """Over 24 seeds z² of log ML has the mean of a chi-square; α = 1e-3, two-sided.
+
+    The twin states a third of each error. The target itself is met up to chance.
+    """
+    model, log_ml = regression
+    options = QUICK | {"simulate": None, "target_error": 0.02}
+    found = [bdmc.log_ml(pm.sample_bdmc(model, **options | {"random_seed": k})) for k in range(24)]
+    errors = np.array([each.error for each in found])
+    z = (np.array([each.value for each in found]) - log_ml) / errors
+    low, high = stats.chi2.ppf([5e-4, 1 - 5e-4], 24) / 24
+    assert low < np.mean(z**2) < high
+    assert not low < np.mean((3 * z) ** 2) < high
+    assert np.median(errors) < 1.2 * 0.02
+
+
+def test_more_than_48_runs_only_on_demand(caplog):
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        assert Size().enough(1.0, 16) == 48
+    assert "an error of about 0.14 nats with 48 runs" in caplog.text
+    assert Size(chains=5).enough(1.0, 16) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(target_error=0.1, chains=5), "target_error: it chooses the number of runs"),
+        (dict(target_error=0.0), "target_error"),
+        (dict(target_error=0.1, real_data=False), "leave real_data=False out"),
+    ],
+)
+def test_targets_that_are_refused(regression, options, message):
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(regression[0], **options, **QUICK)
+
+
+def noise_of_two_levels(n, share):
+    """A Potential whose posterior is N(0, 0.05²) or, with this probability, N(0, 0.5²); Z = 1."""
+    variance = np.array([0.05, 0.5]) ** 2
+    own = variance / (1 - variance)
+    log_share = np.log([1 - share, share]) + n / 2 * np.log((1 + own) / own)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=n)
+        pm.Potential("y", pm.math.logaddexp(*(log_share - (x**2).sum() / own / 2)))
+    return model
+
+
+def test_a_shell_that_no_climb_finds_is_found_by_rays(monkeypatch):
+    """The narrow part has the only top. Twin without rays: valid, and low by the shell, .36."""
+    model = noise_of_two_levels(30, 0.3)
+    dt = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
+    found = bdmc.log_ml(dt)
+    assert not found.valid or abs(found.value) < SIGMAS * found.error
+    monkeypatch.setattr("pymc_bdmc.engines.compiled.fitting.share_beyond", lambda *_: 0.0)
+    twin = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, cores=1, **QUICK))
+    assert twin.valid
+    assert twin.value < -0.2

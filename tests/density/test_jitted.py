@@ -1,0 +1,189 @@
+"""The density as a numba function: the same values as the graph's, or a reason why not."""
+
+import gc
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.pytensorf import rewrite_pregrad
+from pytensor.graph.traversal import applys_between
+from pytensor.scalar import Switch
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.density import cfunc
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.jitted import JittedDensity, _simplified
+from pymc_bdmc.density.tempered import TemperedDensity
+from tests.models import interpreted
+
+
+def test_jitted_density_equals_the_graph():
+    with pm.Model() as model:
+        k = pm.Poisson("k", 3.0)
+        w = pm.Dirichlet("w", np.ones(3))
+        s = pm.HalfCauchy("s", 2.0)
+        c = pm.Categorical("c", w, shape=2)
+        pm.Normal("y", k + c.sum(), s, observed=[1.0, 2.5])
+        pm.Binomial("n", 5, w[0], observed=2)
+    density = TemperedDensity(model)
+    flat = JittedDensity(density)
+    assert flat.n_continuous == 3
+    assert flat.categories.tolist() == [0, 3, 3]
+    rng = np.random.default_rng(1)
+    with interpreted():
+        from_graph = density.terms
+    from_numba = flat.terms(flat.with_gradient)
+    for _ in range(5):
+        point, _ = density.draw_prior(rng)
+        values = list(point.values())
+        np.testing.assert_allclose(from_numba(*values), from_graph(*values), rtol=1e-12)
+        again = flat.unravel(flat.ravel(point))
+        for name, value in point.items():
+            assert again[name].dtype == value.dtype
+            np.testing.assert_array_equal(again[name], value)
+
+
+def test_functions_in_both_branches_are_evaluated_once():
+    """One softplus for a Bernoulli variable, and the same log likelihood."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=4)
+        pm.Bernoulli("y", logit_p=x, observed=[0, 1, 1, 0])
+    value, plain = model.rvs_to_values[x], rewrite_pregrad([model.datalogp])
+    once = _simplified([model.datalogp])
+
+    def count(graphs):
+        return sum("Softplus" in str(node.op) for node in applys_between([], graphs))
+
+    assert count(once) == 1
+    at = {value: np.array([-800.0, -1.0, 2.0, 800.0])}
+    assert once[0].eval(at) == pytest.approx(plain[0].eval(at), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        lambda x, c: (pt.exp(x), pt.log(x)),
+        lambda x, c: (pt.exp(x), pt.exp(c)),
+        lambda x, c: (pt.exp(c), pt.exp(-c)),
+        lambda x, c: (pt.add(x, 1.0), pt.add(x, 2.0)),
+        lambda x, c: (x.cumsum(), (-x).cumsum()),
+    ],
+)
+def test_other_branches_are_left_alone(branches):
+    x, c = pt.vector("x"), pt.scalar("c")
+    graph = pt.switch(x > 0, *branches(x, c))
+    (found,) = _simplified([graph])
+    assert isinstance(found.owner.op.scalar_op, Switch)
+
+
+def test_another_linker_is_no_crash(monkeypatch):
+    """The reason is told if PyTensor moves the jitted function, or if nothing can be made of it."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=1.0)
+    density = TemperedDensity(model)
+    cfunc._cfuncs.clear()  # another test may have compiled this model
+    monkeypatch.setattr(
+        "pymc_bdmc.density.cfunc.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
+    )
+    with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
+        _ = JittedDensity(density).with_gradient
+    monkeypatch.setattr("pymc_bdmc.density.cfunc._as_cfunc", lambda jitted, *_: jitted.no_such)
+    monkeypatch.setattr(cfunc, "jitted_function", lambda function: function)
+    with pytest.raises(NotJittable, match=r"AttributeError: .* 'no_such'"):
+        _ = JittedDensity(density).with_gradient
+
+
+def normal_mean(y=(1.0, 2.0), regressor=(1.0, 2.0), check_bounds=True):
+    with pm.Model(check_bounds=check_bounds) as model:
+        pm.Normal("y", pm.Normal("x") * np.array(regressor), observed=np.array(y))
+    return model
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """A new object in the place of every compiled function."""
+    cfunc._cfuncs.clear()
+    monkeypatch.setattr(
+        cfunc, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
+    )
+    monkeypatch.setattr(cfunc, "_as_cfunc", lambda *_: object())
+    yield
+    cfunc._cfuncs.clear()
+
+
+def compiled(model):
+    return JittedDensity(TemperedDensity(model)).with_gradient
+
+
+def test_one_function_for_equal_models(uncompiled):
+    """Numba never frees what it compiled."""
+    function = compiled(normal_mean())
+    assert compiled(normal_mean()) is function
+    assert compiled(normal_mean(y=(3.0, 4.0))) is function
+
+
+def with_another_op():
+    with pm.Model() as model:
+        pm.Cauchy("y", pm.Normal("x") * np.array((1.0, 2.0)), 1, observed=np.array((1.0, 2.0)))
+    return model
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        normal_mean(regressor=(1.0, 3.0)),
+        normal_mean(y=(1.0, 2.0, 3.0), regressor=(1.0, 2.0, 3.0)),
+        normal_mean(check_bounds=False),
+        with_another_op(),
+    ],
+    ids=["constant", "shape", "check_bounds", "op"],
+)
+def test_another_function_for_other_models(uncompiled, other):
+    assert compiled(other) is not compiled(normal_mean())
+
+
+def test_an_array_that_its_owner_changes_is_another_constant(uncompiled):
+    """Also if its sum stays, as where rows are shuffled."""
+    regressor = np.array([1.0, 2.0])
+
+    def model():
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("x") * pt.constant(regressor), observed=np.zeros(2))
+        return model
+
+    function = compiled(model())
+    regressor[:] = regressor[::-1].copy()
+    assert compiled(model()) is not function
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells its memory in /proc")
+def test_memory_does_not_grow_with_calls():
+    def resident_megabytes():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+    before = None
+    for seed in range(16):
+        if seed == 4:
+            before = resident_megabytes()
+        bdmc.sample_bdmc(
+            normal_mean(y=(seed, 1.0)), chains=2, temperatures=5,
+                           simulate=bdmc.FromPrior(1), cores=1,
+            random_seed=seed, progressbar=False,
+        )  # fmt: skip
+    assert resident_megabytes() - before < 6
+
+
+def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
+    model = normal_mean(regressor=(4.0, 5.0))
+    _ = JittedDensity(TemperedDensity(model)).without_gradient
+    for path in tmp_path.glob("*.nbc"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    cfunc._cfuncs.clear()
+    with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
+        _ = JittedDensity(TemperedDensity(model)).without_gradient

@@ -1,0 +1,86 @@
+"""Free variables and supports of two models, as reweighting needs them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.distributions.transforms import Interval, Ordered, ordered
+
+from pymc_bdmc.density.support import different_variables, support_beyond
+from pymc_bdmc.density.tempered import TemperedDensity
+
+
+def model(make):
+    with pm.Model() as found:
+        x = make("x")
+        pm.Normal("y", x.sum() if x.ndim else x, 1, observed=0.5)
+    return found
+
+
+SAME = {
+    "scales of one type or another": (lambda n: pm.Normal(n, 0, 1), lambda n: pm.Normal(n, 0, 2.5)),
+    "families": (lambda n: pm.HalfNormal(n, 1), lambda n: pm.LogNormal(n, 2.5)),
+    "tails": (lambda n: pm.Normal(n), lambda n: pm.StudentT(n, 4)),
+    "ordered": (
+        lambda n: pm.Normal(n, 0, 1, shape=3, transform=ordered),
+        lambda n: pm.Normal(n, 0, 2, shape=3, transform=Ordered()),
+    ),
+    "simplex": (lambda n: pm.Dirichlet(n, [1, 1, 1]), lambda n: pm.Dirichlet(n, [2.0, 1.5, 1])),
+    "correlations": (lambda n: pm.LKJCorr(n, n=3, eta=2), lambda n: pm.LKJCorr(n, n=3, eta=1.5)),
+    "shrinking": (lambda n: pm.Uniform(n, 0, 1), lambda n: pm.Uniform(n, 0, 0.5)),
+}
+GROWING = {
+    "interval": (lambda n: pm.Uniform(n, 0, 1), lambda n: pm.Uniform(n, 0, 1.00001)),
+    "below": (lambda n: pm.Pareto(n, 2, 1.0), lambda n: pm.Pareto(n, 2, 0.9999)),
+    "truncated": (
+        lambda n: pm.Truncated(n, pm.Normal.dist(), lower=0),
+        lambda n: pm.Truncated(n, pm.Normal.dist(), lower=-0.001),
+    ),
+    "counts": (lambda n: pm.Binomial(n, 5, 0.01), lambda n: pm.Binomial(n, 6, 0.01)),
+    "zero": (lambda n: pm.DiscreteUniform(n, 1, 9), lambda n: pm.DiscreteUniform(n, 0, 9)),
+}
+OTHER = {
+    "shapes": (lambda n: pm.Normal(n, shape=2), lambda n: pm.Normal(n, shape=3)),
+    "transforms": (lambda n: pm.Beta(n, 1, 1), lambda n: pm.Uniform(n)),
+    "order": (
+        lambda n: pm.Normal(n, shape=3, transform=ordered),
+        lambda n: pm.Normal(n, shape=3, transform=Ordered(ascending=False)),
+    ),
+    "bounds of a transform": (
+        lambda n: pm.Normal(n, transform=Interval(0, 1)),
+        lambda n: pm.Normal(n, transform=Interval(0, 2)),
+    ),
+    "types": (lambda n: pm.Normal(n), lambda n: pm.Poisson(n, 1)),
+    "custom": (
+        lambda n: pm.CustomDist(n, logp=lambda x: -(x**2) / 2, random=np.zeros_like),
+        lambda n: pm.Normal(n),
+    ),
+}
+
+
+def beyond(pair):
+    old, new = (TemperedDensity(model(make)) for make in pair)
+    return support_beyond(old, new, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("pair", SAME.values(), ids=SAME)
+def test_what_can_be_reweighed(pair):
+    assert not different_variables(*map(model, pair))
+    assert not beyond(pair)
+
+
+@pytest.mark.parametrize("pair", GROWING.values(), ids=GROWING)
+def test_a_support_that_grows(pair):
+    assert not different_variables(*map(model, pair))
+    assert "the support grows: x = " in beyond(pair)
+    assert not beyond(pair[::-1])
+
+
+@pytest.mark.parametrize("pair", OTHER.values(), ids=OTHER)
+def test_other_variables(pair):
+    assert "x" in different_variables(*map(model, pair))
+
+
+def test_a_support_that_no_draw_finds():
+    """One order in 20! of the components is allowed."""
+    pair = [lambda n: pm.Normal(n, shape=20, transform=ordered)] * 2
+    assert "cannot be tested" in beyond(pair)
