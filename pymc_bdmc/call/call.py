@@ -25,12 +25,12 @@ from pymc_bdmc.density.constraints import constraints
 from pymc_bdmc.density.hard_variables import hard_variables
 from pymc_bdmc.density.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
-from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.checks.integrity import undefined_far
-from pymc_bdmc.results.convert import observed_dataset
+from pymc_bdmc.results.checks.runs import undefined_far
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.simulations import FromPosterior, Simulated, Simulation
+from pymc_bdmc.results.write import observed_dataset, run_attributes
+from pymc_bdmc.simulations.contract import Simulated, Simulation
+from pymc_bdmc.simulations.posterior import FromPosterior
 
 _log = logging.getLogger("pymc.bdmc")
 

@@ -11,7 +11,8 @@ from pymc_bdmc.base.schedules import mean_between, thermodynamic_length
 from pymc_bdmc.base.types import Point, Tuning
 from pymc_bdmc.call.rounds import Round
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.results.convert import (
+from pymc_bdmc.results.reading import GROUPS, SIDES
+from pymc_bdmc.results.write import (
     annealing_dataset,
     burn_in_dataset,
     particles_dataset,
@@ -19,7 +20,6 @@ from pymc_bdmc.results.convert import (
     simulated_dataset,
     starts_dataset,
 )
-from pymc_bdmc.results.runs import GROUPS, SIDES
 
 
 def annealed_groups(

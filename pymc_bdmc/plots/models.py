@@ -22,10 +22,9 @@ from pymc_bdmc.plots.canvas import (
     plot,
     round_ticks,
 )
-from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
+from pymc_bdmc.results.compare import READ, check_comparable, compare, cost, pointwise
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.pointwise import pointwise
 
 
 @plot("line point interval title xlabel ylabel xticks yticks ylim")

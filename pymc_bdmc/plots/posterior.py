@@ -18,7 +18,7 @@ from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.plots.canvas import Canvas, Options, along, around, log_ticks, plot
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
-from pymc_bdmc.results.elements import Elements, paired_elements
+from pymc_bdmc.results.particles import Elements, paired_elements
 
 MEASURES = {
     "difference of means": "posterior standard deviations, yours less the run's; grey: good",

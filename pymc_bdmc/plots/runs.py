@@ -30,11 +30,10 @@ from pymc_bdmc.plots.canvas import (
     sample,
     stacked,
 )
-from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.consistency import forward_ladder
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.runs import Side
+from pymc_bdmc.results.reading import Reading, Side
+from pymc_bdmc.results.sandwich import burn_in_effect
 
 BOX = 14
 """Number of points that outline a box, of which the first seven are its corners."""

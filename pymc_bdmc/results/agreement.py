@@ -13,20 +13,19 @@ from pymc_bdmc.density.checks import with_plain_tensors
 from pymc_bdmc.density.joint import log_joint
 from pymc_bdmc.estimators import DrawsComparison, compare_draws, copies, differing_directions
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.results.checks.agreeing import (
+from pymc_bdmc.results.checks.draws import (
     DIRECTIONS,
     MEASURES,
     MOST_COPIES,
     agreeing,
+    enough_draws,
     own_doubts,
-    to_settle,
-    whose_fault,
+    which_is_wrong,
 )
-from pymc_bdmc.results.checks.which_side import Missed, missed_shares
-from pymc_bdmc.results.elements import Elements, paired_elements
-from pymc_bdmc.results.finding import Status
-from pymc_bdmc.results.notebook import status_html
-from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.checks.which_side import missed_shares
+from pymc_bdmc.results.finding import Status, status_html
+from pymc_bdmc.results.particles import Elements, paired_elements
+from pymc_bdmc.results.reading import Reading
 
 LOG_JOINT = "log p(θ, y)"
 
@@ -169,50 +168,37 @@ def agreement(
     free = [rv.name for rv in model.free_RVs] if model else None
     read = Reading.of(dt)
     elements = paired_elements(read, idata, free, var_names)
-    model = _matching_model(elements, model)
+    model = model or pm.Model.get_context(error_if_none=False)
+    # The model may be another one, and its variables may be left out.
+    is_known = model is not None and {rv.name for rv in model.free_RVs} <= set(elements.shapes)
+    model = with_plain_tensors(model) if is_known else None
     labels, found = _compared(elements, model)
-    hypotheses = found.estimate.size
-    statuses = found.status(hypotheses)
-    table = _table(labels, found, statuses, hypotheses)
+    statuses = found.status(found.estimate.size)
+    table = _table(labels, found, statuses)
     doubts = list(own_doubts(read, elements.weights))
-    repeated = _copies(elements)
-    is_direction = np.isin(labels, DIRECTIONS)
+    chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
+    repeated = copies(elements.draws[..., chosen]) if chosen.size else 1.0
+    is_element = ~np.isin(labels, DIRECTIONS)
     status: Status = "open"
     contradicts = bool(repeated <= MOST_COPIES and found.contradicts.any())
     if repeated > MOST_COPIES or contradicts or (not doubts and (statuses == "bad").any()):
         status = "bad"
-    elif not doubts and (statuses[~is_direction] == "good").all():
+    elif not doubts and (statuses[is_element] == "good").all():
         status = "good"
-    missed = Missed(0.0, 0.0)
-    if status != "good" and model is not None and repeated <= MOST_COPIES:
-        missed = _missed(read, elements, model, found, ~is_direction)
-    if missed.too_low and not contradicts:
+    missed, log_weights = (0.0, 0.0), read.real_log_weights
+    has_weights = log_weights.size >= 2 and np.isfinite(log_weights).any()
+    if status != "good" and model is not None and repeated <= MOST_COPIES and has_weights:
+        ess = float(found.ess[is_element].min()), float(found.own_ess[is_element].min())
+        missed = missed_shares(elements, model, log_weights, ess)
+    too_low, _ = missed
+    if too_low and not contradicts:
         status = "open"
-    told = list(agreeing(status, table, elements, repeated, missed))
-    if status == "open" and not missed.too_low:
+    text = list(agreeing(status, table, elements.n_draws, repeated, missed))
+    if status == "open" and not too_low:
         differs = (statuses == "bad").any()
-        told += doubts or ([] if differs else [to_settle(table, found, labels, elements)])
-    told += whose_fault(read, Reading.of(idata), "open" if contradicts else status)
-    return Agreement(status, "\n".join(told), table, missed.too_low, contradicts)
-
-
-def _missed(
-    read: Reading, elements: Elements, model: pm.Model, found: DrawsComparison, rows: np.ndarray
-) -> Missed:
-    """Say which side misses part of the posterior; neither, if the model is not that of the run."""
-    log_weights = read.real_log_weights
-    if log_weights.size < 2 or not np.isfinite(log_weights).any():
-        return Missed(0.0, 0.0)
-    worth = float(found.ess[rows].min()), float(found.own_ess[rows].min())
-    return missed_shares(elements, model, log_weights, worth)
-
-
-def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
-    """Return the model given or in context, if ``elements`` has all its free variables."""
-    model = model or pm.Model.get_context(error_if_none=False)
-    if model is None or not {rv.name for rv in model.free_RVs} <= set(elements.shapes):
-        return None
-    return with_plain_tensors(model)
+        text += doubts or ([] if differs else [enough_draws(table, found, labels, elements)])
+    text += which_is_wrong(read, Reading.of(idata), "open" if contradicts else status)
+    return Agreement(status, "\n".join(text), table, too_low, contradicts)
 
 
 def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], DrawsComparison]:
@@ -227,8 +213,7 @@ def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], Dr
     moving = elements.free & ~np.isnan(found.estimate[: elements.free.size, 0])
     if moving.sum() > 1:
         part = elements.draws[..., moving], elements.particles[..., moving], elements.weights
-        directions = differing_directions(*part)
-        if directions:
+        if directions := differing_directions(*part):
             labels = [*labels, *DIRECTIONS]
             found = found.joined(directions[1])
     return labels, found
@@ -236,26 +221,19 @@ def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], Dr
 
 def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
     """Return log p(θ, y) of draws and particles, with a finite low value where it is −∞."""
-    found = []
-    for source in (elements.draws, elements.particles):
-        found.append(log_joint(model, elements.values(source)).reshape(source.shape[:2]))
+    found = [
+        log_joint(model, elements.values(source)).reshape(source.shape[:2])
+        for source in (elements.draws, elements.particles)
+    ]
     possible = np.concatenate([each[np.isfinite(each)] for each in found])
     low, high = (possible.min(), possible.max()) if possible.size else (0.0, 0.0)
     floor = low - 10 * (high - low) - 1
     return [np.where(np.isfinite(each), each, floor) for each in found]
 
 
-def _copies(elements: Elements) -> float:
-    """Return the mean number of copies of a draw; 1 if no element could show copies."""
-    chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
-    return copies(elements.draws[..., chosen]) if chosen.size else 1.0
-
-
-def _table(
-    labels: list[str], found: DrawsComparison, statuses: np.ndarray, hypotheses: int
-) -> pd.DataFrame:
+def _table(labels: list[str], found: DrawsComparison, statuses: np.ndarray) -> pd.DataFrame:
     columns: dict[str, np.ndarray] = {}
-    limits = found.limits(0.95, hypotheses)
+    limits = found.limits(0.95, found.estimate.size)
     for j, name in enumerate(MEASURES):
         scale = np.exp if name == "ratio" else np.asarray
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
@@ -273,15 +251,9 @@ def _table(
 
 
 def agreement_dataset(found: Agreement) -> xr.Dataset:
-    """Return the agreement as a group of a result, for `kept_agreement` to read."""
+    """Return the agreement as a group of a result, for `Reading.agreement`."""
     dataset = xr.Dataset.from_dataframe(found.table)
     return dataset.assign_attrs(
         status=found.status, text=found.text, too_low=found.too_low,
         contradicts=int(found.contradicts), sample_dims=[],
     )  # fmt: skip
-
-
-@once
-def kept_agreement(read: Reading) -> Agreement | None:
-    """Return the agreement of the draws that ``posterior=`` gave in the call, if any."""
-    return Agreement(**read.agreement) if read.agreement else None

@@ -27,19 +27,15 @@ from pymc_bdmc.estimators import (
     total_variation_bound,
     total_variation_of_divergence,
 )
-from pymc_bdmc.results.certified import certified_of
 from pymc_bdmc.results.evidence import recommended_log_ml
-from pymc_bdmc.results.finding import MAX_CHANCE
-from pymc_bdmc.results.particles import check_model_of_runs, particle_values
+from pymc_bdmc.results.finding import MAX_CHANCE, Table
+from pymc_bdmc.results.particles import Unconstrained, check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.table import Table
-from pymc_bdmc.results.unconstrained import Unconstrained
+from pymc_bdmc.results.sandwich import certified_of
 
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
 
-COLUMNS = [
-    "value", "error", "lower", "upper", "total_variation", "confidence", "valid", "reason",
-]  # fmt: skip
+COLUMNS = ["value", "error", "lower", "upper", "total_variation", "confidence", "valid", "reason"]
 
 
 def distance(
@@ -169,12 +165,13 @@ def distance(
 
 def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
     """Return the given model, that of a result of `pymc.fit`, or that of the context."""
-    fitted = [getattr(each, "model", None) for each in named.values()]
-    known = [each for each in fitted if isinstance(each, pm.Model)]
-    if model is not None or not known:
-        if model is None and pm.Model.get_context(error_if_none=False) is None:
-            raise TypeError("model: pass the model of the run, or call distance in its context.")
+    if model is not None:
         return pm.modelcontext(model)
+    fitted = [getattr(each, "model", None) for each in named.values()]
+    context = pm.Model.get_context(error_if_none=False)
+    known = [each for each in (*fitted, context) if isinstance(each, pm.Model)]
+    if not known:
+        raise TypeError("model: pass the model of the run, or call distance in its context.")
     return known[0]
 
 
@@ -213,7 +210,7 @@ class _Runs:
             estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
         rows = {name: self._row(name, each) for name, each in estimates.items()}
         rows[TO_POSTERIOR]["lower"] = lower
-        refuted = [name for name, row in rows.items() if row.pop("is_refuted")]
+        refuted = [name for name, row in rows.items() if estimates[name].valid and not row["valid"]]
         for name, row in rows.items():
             if refuted and name not in refuted:  # one refuted divergence refutes the others
                 reason = f"{refuted[0]} is below zero beyond chance; {row['reason']}"
@@ -228,6 +225,7 @@ class _Runs:
         return self._log_joint(self._theta)
 
     def _posterior_mean(self, of_rows: Callable[[np.ndarray], np.ndarray]) -> PosteriorMean:
+        """Estimate E_p[log p(θ, y) − log q]."""
         finite = np.isfinite(self._theta).all(axis=1)
         log_q = np.full(len(self._theta), np.nan)
         log_q[finite] = np.ravel(of_rows(self._theta[finite]))
@@ -235,8 +233,8 @@ class _Runs:
             raise ValueError(
                 "log_q: it is NaN or +∞ at a particle of the run; it is a log density."
             )
-        terms = self._of_particles - log_q
-        return posterior_log_ratio(terms.reshape(self.shares.shape), self.shares, self.log_weights)
+        terms = (self._of_particles - log_q).reshape(self.shares.shape)
+        return posterior_log_ratio(terms, self.shares, self.log_weights)
 
     def _from_posterior(self, mean: PosteriorMean) -> Estimate:
         """Estimate KL(p‖q), with the covariance in the error if log ML averages the same runs."""
@@ -245,11 +243,10 @@ class _Runs:
             error = np.sqrt(mean.difference_error**2 + rest)
         else:
             error = mean.estimate.error + self.log_ml.error
-        found = _minus(mean.estimate, self.log_ml, 0.0)
-        return Estimate(found.value, float(error), found.method, found.valid, found.reason)
+        return replace(_minus(mean.estimate, self.log_ml, 0.0), error=float(error))
 
     def _row(self, name: str, found: Estimate) -> dict:
-        """Return the columns of one divergence."""
+        """Return the columns of one divergence, not valid if it is below zero beyond chance."""
         runs = max(int(np.isfinite(self.log_weights).sum()), 2)
         reach = float(stdtrit(runs - 1, 1 - (1 - self.confidence) / 3)) * found.error
         farthest = float(stdtrit(runs - 1, 1 - MAX_CHANCE)) * found.error
@@ -267,17 +264,10 @@ class _Runs:
             if found.value < reach:
                 reason = f"below its noise, at most {upper:.2g}; {reason}"
         bound = total_variation_bound if name == JEFFREYS else total_variation_of_divergence
-        return {
-            "value": found.value,
-            "error": found.error if found.valid else np.nan,
-            "lower": np.nan,
-            "upper": upper,
-            "total_variation": bound(upper),
-            "confidence": self.confidence,
-            "valid": found.valid and not is_refuted,
-            "reason": reason,
-            "is_refuted": is_refuted,
-        }
+        error = found.error if found.valid else np.nan
+        valid = found.valid and not is_refuted
+        numbers = found.value, error, np.nan, upper, bound(upper), self.confidence
+        return dict(zip(COLUMNS, (*numbers, valid, reason), strict=True))
 
 
 def _minus(first: Estimate, second: Estimate, error: float) -> Estimate:

@@ -8,12 +8,12 @@ import xarray as xr
 
 from pymc_bdmc.density.hard_variables import sum_out
 from pymc_bdmc.estimators import log_prior_mass
-from pymc_bdmc.results.certified import certified_of
-from pymc_bdmc.results.checks.integrity import interruption, undefined_far
 from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_on_simulated
+from pymc_bdmc.results.checks.runs import interruption, undefined_far
 from pymc_bdmc.results.evidence import estimates_of, tempering_rows
-from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, outwards
 from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.sandwich import certified_of
 
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
@@ -23,24 +23,41 @@ MOST_GAP = 1.0
 errors, before the verdict says so; chosen."""
 
 
+@dataclass(frozen=True, repr=False)
 class WithInterval:
     """A number with its standard error, nats."""
 
     value: float
     error: float
+    valid: bool
 
     @property
     def interval(self) -> tuple[float, float]:
         """Return the ends of the 95 % interval, nats."""
         return self.value - Z95 * self.error, self.value + Z95 * self.error
 
+    @property
+    def with_interval(self) -> str:
+        """Return value, error and interval in words."""
+        n, (low, high) = decimals(self.error), self.interval
+        number = plus_minus(self.value, self.error)
+        return f"{number}, with 95 % interval {low:.{n}f} to {high:.{n}f}"
+
     def __float__(self) -> float:
         return self.value
 
 
-def certain(lower: float, upper: float) -> tuple[float, float]:
-    """Return certified bounds rounded outwards to two decimals."""
-    return np.floor(100 * lower) / 100, np.ceil(100 * upper) / 100
+def decimals(error: float) -> int:
+    """Return the number of decimals that shows two digits of an error; four if it is 0."""
+    if error == 0:
+        return 4
+    return max(0, 1 - int(np.floor(np.log10(max(error, 1e-9)))))
+
+
+def plus_minus(value: float, error: float) -> str:
+    """Return a number with its error, as finely as two digits of the error."""
+    n = decimals(error)
+    return f"{value:.{n}f} ± {error:.{n}f}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,9 +89,6 @@ class LogML(WithInterval):
     True
     """
 
-    value: float
-    error: float
-    valid: bool
     method: str
     reason: str
     certified_lower: float
@@ -87,28 +101,16 @@ class LogML(WithInterval):
     @property
     def sentence(self) -> str:
         """Return the estimate and its bounds in a sentence, without notes."""
-        lower, upper = certain(self.certified_lower, self.certified_upper)
+        lower, upper = outwards(self.certified_lower, self.certified_upper)
         ends = {f"at least {lower:.2f}": lower, f"at most {upper:.2f}": upper}
-        sure = " and ".join(told for told, end in ends.items() if np.isfinite(end))
+        sure = " and ".join(words for words, end in ends.items() if np.isfinite(end))
         sure = f"; it is certified to be {sure}" if sure else ""
         if not self.valid:
             return f"No estimate of log ML can be trusted{sure} ({self.reason})."
-        n = decimals(self.error)
         if self.error == 0:
-            return f"Log ML is {self.value:.{n}f}, the log density of the data."
-        lower, upper = self.interval
+            return f"Log ML is {self.value:.4f}, the log density of the data."
         method = {"bar": "BAR"}.get(self.method, self.method)
-        return (
-            f"Log ML is {self.value:.{n}f} ± {self.error:.{n}f}, with 95 % interval {lower:.{n}f} "
-            f"to {upper:.{n}f} ({method}){sure}."
-        )
-
-
-def decimals(error: float) -> int:
-    """Return the number of decimals that shows two digits of an error; four if it is 0."""
-    if error == 0:
-        return 4
-    return max(0, 1 - int(np.floor(np.log10(max(error, 1e-9)))))
+        return f"Log ML is {self.with_interval} ({method}){sure}."
 
 
 def log_ml(dt: xr.DataTree) -> LogML:
@@ -159,22 +161,20 @@ def log_ml(dt: xr.DataTree) -> LogML:
 def log_ml_of(read: Reading) -> LogML:
     """Return log ML; see `log_ml`."""
     if read.is_tempering:
-        rows, sure = tempering_rows(read, "all"), [-np.inf, np.inf]
+        rows, sure = list(tempering_rows(read, "all").values()), [-np.inf, np.inf]
     else:
-        rows = {key: row for key, row in estimates_of(read, read.main).items() if not key[1]}
+        rows = [row for key, row in estimates_of(read, read.main).items() if not key[1]]
         if not rows:
             raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
         sure = certified_of(read).loc[(read.main, 0), ["lower", "upper"]]
-    best = next((row for row in rows.values() if row.recommended), None)
-    row = best or replace(next(iter(rows.values())), value=np.nan, error=np.nan, method="")
+    best = next((row for row in rows if row.recommended), None)
+    row = best or replace(rows[0], value=np.nan, error=np.nan, method="")
     reason = row.reason
     if not best and read.finite_variables:
         reason += f"; {sum_out(read.finite_variables)}"
-    lower, upper = map(float, sure)
-    return LogML(
-        float(row.value), float(row.error), bool(best), row.method, reason,
-        lower, upper, "\n".join(notes(read)),
-    )  # fmt: skip
+    value, error, (lower, upper) = float(row.value), float(row.error), map(float, sure)
+    more = "\n".join(notes(read))
+    return LogML(value, error, bool(best), row.method, reason, lower, upper, more)
 
 
 def notes(read: Reading) -> list[str]:
@@ -184,22 +184,17 @@ def notes(read: Reading) -> list[str]:
     Log ML includes the prior probability of constraints. Runs from the prior show it: they count
     the draws that the constraints reject.
     """
-    told = [text for text in read.constraints.split("\n") if text]
-    if left := interruption(read):
-        told.insert(0, left)
-    if found := undefined_far(read):
-        told.append(found)
+    found = [interruption(read), *read.constraints.split("\n"), undefined_far(read)]
     if read.path in ("prior", "data") and read.has("real"):
         draws = read.side("real").run.get("prior_draws", xr.DataArray(1.0)).values
         if np.nanmax(draws) > 1:
             mass = log_prior_mass(draws[~np.isnan(draws)])
-            n = decimals(mass.error)
-            told.append(
+            found.append(
                 "The likelihood is 0 at some prior draws, by a constraint or by overflow; log ML "
                 "includes the log probability of the others, "
-                f"{mass.estimate:.{n}f} ± {mass.error:.{n}f}."
+                f"{plus_minus(mass.estimate, mass.error)}."
             )
-    return told
+    return [text for text in found if text]
 
 
 def log_ml_finding(read: Reading, doubts: list[Finding]) -> Iterator[Finding]:
@@ -207,24 +202,22 @@ def log_ml_finding(read: Reading, doubts: list[Finding]) -> Iterator[Finding]:
     if not read.sets_of(read.main):
         return
     found = log_ml_of(read)
-    told = (found.sentence, *_on_simulated(read, found))
     if found.valid:
-        n = decimals(found.error)
-        brief = f"Log ML: {found.value:.{n}f} ± {found.error:.{n}f} nats."
-        ends = found.value, found.error, *found.interval
-        yield Finding("log ML", None, told, NO_REMEDY, *ends, brief)
+        text = " ".join([found.sentence, *_on_simulated(read, found)])
+        brief = f"Log ML: {plus_minus(found.value, found.error)} nats."
+        numbers = found.value, found.error, *found.interval
+        yield Finding("log ML", None, text, NO_REMEDY, *numbers, brief)
         return
-    remedy = doubts[0].told if doubts else NO_REMEDY
+    remedy = doubts[0].with_remedy if doubts else NO_REMEDY
     if not doubts and read.finite_variables:
         remedy = Remedy(f"{sum_out(read.finite_variables)}.")
-    yield Finding(
-        "log ML", "open", told, remedy, lower=found.certified_lower, upper=found.certified_upper
-    )
+    bounds = found.certified_lower, found.certified_upper
+    yield Finding("log ML", "open", found.sentence, remedy, np.nan, np.nan, *bounds)
 
 
 def _on_simulated(read: Reading, found: LogML) -> Iterator[str]:
     """Say what runs miss on simulated data, and whether the error of log ML contains it."""
-    if not found.valid or not (gaps := gaps_on_simulated(read)):
+    if not (gaps := gaps_on_simulated(read)):
         return
     if (missed := short_on_simulated(read)) > found.error / 2:
         yield (
@@ -245,14 +238,9 @@ def write_log_ml(dt: xr.DataTree) -> None:
     if not read.sets_of("real"):
         return
     found = log_ml_of(read)
-    dt.attrs |= {
-        "log_ml": found.value,
-        "log_ml_error": found.error,
-        "log_ml_certified_lower": found.certified_lower,
-        "log_ml_units": "nats",
-        "log_ml_method": found.method,
-        "log_ml_notes": found.notes,
-    }
+    dt.attrs |= {"log_ml": found.value, "log_ml_error": found.error}
+    dt.attrs |= {"log_ml_certified_lower": found.certified_lower, "log_ml_units": "nats"}
+    dt.attrs |= {"log_ml_method": found.method, "log_ml_notes": found.notes}
     if read.has("posterior"):
         chains = read.group("posterior")["chain"]
         values = xr.full_like(chains, found.value, dtype=float)

@@ -1,34 +1,90 @@
-"""Read the weighted particles of the runs on the real data, with the model that they are of."""
+"""Read the weighted particles of the runs on the real data, alone or beside draws of a sampler."""
 
 import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.draws import as_idata, check_finite, lacking
+from pymc_bdmc.density.layout import Layout
 from pymc_bdmc.density.lending import Loan
-from pymc_bdmc.density.posterior import all_draws, check_observed
-from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.runs import LastParticles
+from pymc_bdmc.density.posterior import all_draws, check_observed, order_of_labels
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.estimators import weighted_average
+from pymc_bdmc.results.reading import LastParticles, Reading
+
+LEAST_DRAWS = 100
+"""Smallest number of draws from which a distribution is judged."""
 
 
-def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> Reading:
-    """Read a result; refuse one without real data, or of another model or other data.
+def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
+    """Estimate the posterior mean of a variable from the weighted runs on the real data.
+
+    The last states of forward runs only approximate the posterior, but their average weighted by w
+    estimates its mean for any schedule, by Crooks' relation (Favaro et al. 2015, Eq. 11).
 
     Parameters
     ----------
     dt : DataTree
-        Result of `sample_bdmc`.
-    loan : Loan
-        The density of the model of ``dt``.
-    reader : str
-        Name of the function that reads ``dt``.
+        Result of `sample_bdmc`, with runs on the real data.
+    name : str
+        A variable of the group ``particles``.
+
+    Returns
+    -------
+    Dataset
+        ``mean`` and ``error``, one standard error, with the dimensions and coordinates of the
+        variable and in its units; attributes ``effective_sample_size``, ``valid``, whether the
+        weights pass the check of `evidence`, and ``reason``, what it found. NaN if every weight is
+        zero.
 
     Raises
     ------
     ValueError
-        Names the variable and the remedy.
+        If there are no runs on the real data, or no such variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> states = ("chain", "particle", "day"), np.array([[[0.0, 2.0]], [[1.0, 4.0]]])
+    >>> weights = ("chain", "particle"), np.array([[0.25], [0.75]])
+    >>> particles = xr.Dataset(dict(x=states), coords=dict(bdmc_weight=weights))
+    >>> dt = xr.DataTree.from_dict(dict(particles=particles))
+    >>> bdmc.expectation(dt, "x")["mean"].values
+    array([0.75, 3.5 ])
+    """
+    last = Reading.of(dt).last_particles
+    if name not in last.states:
+        known = sorted(map(str, last.states.data_vars))
+        raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
+    states = last.states[name]
+    shares, log_weights = last.within_runs
+    within = xr.DataArray(shares, dims=("chain", "particle"))
+    # Each run counts as one value, since its particles are not independent.
+    means = states.where(within > 0, 0.0).weighted(within).mean("particle")
+    average = weighted_average(log_weights, means.values)
+    like = states.isel(chain=0, particle=0, drop=True)
+    found = xr.Dataset(
+        {"mean": like.copy(data=average.value), "error": like.copy(data=average.error)}
+    )
+    names = ("effective_sample_size", "valid", "reason")
+    return found.assign_attrs({name: getattr(average, name) for name in names})
+
+
+def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> Reading:
+    """Read a result; refuse one without real data, or of another model or data than the density.
+
+    The error has the name of the function that reads it.
     """
     read = Reading.annealed(dt, reader)
     density, last, _ = loan.density, read.last_particles, read.real  # errors without runs
@@ -52,3 +108,170 @@ def particle_values(last: LastParticles, model: pm.Model) -> dict[str, np.ndarra
     draws = xr.DataTree.from_dict({"posterior": last.states.rename(particle="draw")})
     names = [rv.name for rv in model.free_RVs]
     return dict(zip(names, all_draws("dt", draws, names, model), strict=True))
+
+
+class Unconstrained:
+    """log p(θ, y) of rows θ, with Jacobians of transforms, by the fastest functions there are."""
+
+    def __init__(self, density: TemperedDensity):
+        self.layout, self._density = Layout(density), density
+        with suppress(NotJittable):  # else use PyTensor's own functions, which are slower
+            density.terms = density.jitted.terms(density.jitted.without_gradient)
+
+    def rows(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return θ of values of the free variables on the model's own scale, one draw a row.
+
+        Elements are infinite or NaN at the edge of the support.
+        """
+        points = [
+            self._density.unconstrain(dict(zip(values, each, strict=True)))
+            for each in zip(*values.values(), strict=True)
+        ]
+        return np.array([np.concatenate([v.ravel() for v in p.values()]) for p in points])
+
+    def log_joint(self, theta: np.ndarray) -> np.ndarray:
+        """Return log p(θ, y) of rows in nats, NaN for rows that are not finite."""
+        found = np.full(len(theta), np.nan)
+        finite = np.flatnonzero(np.isfinite(theta).all(axis=1))
+        points = self.layout.unravel(theta[finite])
+        for row, place in enumerate(finite):
+            found[place] = self._density.log_joint({k: v[row] for k, v in points.items()})
+        return found
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Draws of a sampler and particles of a run with the same elements, in the same order."""
+
+    labels: list[str]
+    """Names such as ``theta[A, 1]``, with coordinates if there are any."""
+    shapes: dict[str, tuple[int, ...]]
+    """Shapes of the variables, in the order of their elements."""
+    draws: np.ndarray
+    """Shape (chains, draws, elements)."""
+    particles: np.ndarray
+    """Shape (runs, particles, elements)."""
+    weights: np.ndarray
+    """Shape (runs, particles); they add up to 1."""
+    free: np.ndarray
+    """Whether elements belong to a free variable of the model."""
+    continuous: np.ndarray
+    """Whether the variables of elements are continuous."""
+
+    @property
+    def n_draws(self) -> int:
+        """Return the number of draws in all chains."""
+        return self.draws.shape[0] * self.draws.shape[1]
+
+    def values(self, source: np.ndarray) -> dict[str, np.ndarray]:
+        """Split draws or particles by variable, one draw a row."""
+        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])
+        parts = np.split(source.reshape(-1, source.shape[2]), ends[:-1], axis=1)
+        return {
+            name: part.reshape(-1, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+
+def paired_elements(
+    result: xr.DataTree | Reading,
+    idata: Any,
+    free: Sequence[str] | None = None,
+    var_names: Sequence[str] | None = None,
+) -> Elements:
+    """Return the elements of all variables that both the draws and the run have.
+
+    ``free`` are the free variables of the model, by default those named in the result, and
+    ``var_names`` the variables to compare, by default all that both have, with all free ones. If
+    draws cannot be compared, the error names the variable and the remedy.
+    """
+    if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
+        raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
+    read = Reading.of(result)
+    last = read.last_particles
+    if not np.isfinite(last.weights).all():
+        raise ValueError(
+            "dt: every run on the real data has a weight of zero, so it has no draws to compare "
+            "with; see bdmc.diagnose(dt)."
+        )
+    given = as_idata("idata", idata)
+    n = given["posterior"].sizes["chain"] * given["posterior"].sizes["draw"]
+    if n < LEAST_DRAWS:
+        raise ValueError(
+            f"idata: {n} draws are too few to judge; {LEAST_DRAWS} are needed, and some 2000 "
+            "independent ones to call them good."
+        )
+    if read.observed:
+        check_observed("idata", given, read.observed)
+    particles, posterior = last.states, given["posterior"].dataset
+    free = last.free if free is None else free
+    needed = free if var_names is None else var_names
+    _check_names(particles, posterior, [str(name) for name in needed])
+    wanted = list(particles.data_vars) if var_names is None else list(var_names)
+    labels, shapes, draws, states, is_free, continuous = [], {}, [], [], [], []
+    for name in [str(each) for each in wanted if each in posterior]:
+        own = particles[name]
+        if name not in needed and not (_is_finite(own) and _is_finite(posterior[name])):
+            continue  # a Deterministic may be NaN in some states
+        theirs = _values(name, posterior[name], own)
+        shapes[name] = own.shape[2:]
+        states.append(own.values.reshape(*own.shape[:2], -1).astype(float))
+        draws.append(theirs.reshape(*theirs.shape[:2], -1).astype(float))
+        coords = [own.get_index(dim).astype(str) for dim in own.dims[2:]]
+        for place in np.ndindex(*own.shape[2:]):
+            inside = ", ".join(values[i] for values, i in zip(coords, place, strict=True))
+            labels.append(f"{name}[{inside}]" if place else name)
+            is_free.append(name in free)
+            continuous.append(own.dtype.kind == "f")
+    both = np.concatenate(draws, axis=-1), np.concatenate(states, axis=-1)
+    _without_rounding(*both)
+    return Elements(labels, shapes, *both, last.weights, np.array(is_free), np.array(continuous))
+
+
+def _without_rounding(*sources: np.ndarray) -> None:
+    """Make elements equal, in place, if they are constant up to rounding in all sources."""
+    low = np.min([each.min(axis=(0, 1)) for each in sources], axis=0)
+    high = np.max([each.max(axis=(0, 1)) for each in sources], axis=0)
+    # Draws may be in single precision.
+    constant = high - low <= 1e-6 * np.maximum(np.abs(low), np.abs(high))
+    for each in sources:
+        each[..., constant] = low[constant]
+
+
+def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) -> None:
+    known = [str(name) for name in posterior.data_vars]
+    if unknown := [name for name in free if name not in particles]:
+        raise ValueError(f"var_names: the run has no variables {unknown}.")
+    missing = [name for name in free if name not in posterior]
+    if missing:
+        alone = " If not, var_names=[...] compares other variables alone."
+        raise ValueError(lacking("idata", missing, known) + alone)
+    if not set(known) & set(map(str, particles.data_vars)):
+        raise ValueError(f"idata: the run has none of its variables {known}.")
+
+
+def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
+    """Return the draws of a variable, in the order of the run's elements."""
+    if not {"chain", "draw"} <= set(drawn.dims):
+        raise ValueError(f"idata: its {name} lacks the dimension chain or draw.")
+    dims = own.dims[2:]
+    if set(drawn.dims) == {"chain", "draw", *dims}:
+        drawn = drawn.transpose("chain", "draw", *dims)
+        for dim in dims:
+            if dim in drawn.coords and dim in own.coords:
+                theirs, ours = drawn.get_index(dim), own.get_index(dim)
+                drawn = drawn.isel({dim: order_of_labels("idata", name, theirs, ours)})
+    values = drawn.transpose("chain", "draw", ...).values
+    if values.shape[2:] != own.shape[2:]:
+        raise ValueError(
+            f"idata: its {name} has the shape {values.shape[2:]}, the run's {own.shape[2:]}. Is it "
+            "a fit of another model?"
+        )
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"idata: its {name} is not numeric but {values.dtype}.")
+    check_finite("idata", name, values)
+    return values
+
+
+def _is_finite(values: xr.DataArray) -> bool:
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())

@@ -1,20 +1,170 @@
-"""Read a result once: its attributes as fields, and its runs; nothing else touches the DataTree.
+"""Read a result once: its attributes as fields, and its runs; nothing else touches the DataTree."""
 
-`pymc_bdmc.results.convert` and the stages of a campaign write it.
-"""
-
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
-from typing import Any, Concatenate
+from typing import Any, Concatenate, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.estimators import log_prior_mass
-from pymc_bdmc.results.attributes import Attributes
-from pymc_bdmc.results.runs import GROUPS, LOST, SIDES, DataSet, LastParticles, Side, finished
+from pymc_bdmc.base.types import Moves
+from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
+from pymc_bdmc.simulations import FromPosterior
+
+SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
+"""Groups of forward and of reverse runs, by kind of data."""
+
+GROUPS = (*SIDES["simulated"], *SIDES["real"])
+"""All groups of runs."""
+
+LOST = "which sample_bdmc and lattice.anneal write. Was the result cut, or saved in parts?"
+
+
+class DataSet(NamedTuple):
+    """Finished runs on one data set, nats."""
+
+    data: str
+    """``simulated`` or ``real``."""
+    dataset: int
+    forward: np.ndarray
+    reverse: np.ndarray
+    """Empty if there are none."""
+    prior_draws: np.ndarray
+
+    @property
+    def mass(self) -> PriorMass:
+        """Return log P(ℓ > −∞) by the prior draws."""
+        return log_prior_mass(self.prior_draws)
+
+
+class LastParticles(NamedTuple):
+    """The weighted last states of the runs on the real data."""
+
+    states: xr.Dataset
+    """Variables by (chain, particle, …)."""
+    weights: np.ndarray
+    """Shape (K, N); they add up to 1, or are NaN if every weight is zero."""
+    sweeps: int
+    """Number of states of each particle: after the last weight, and after each further move."""
+    free: list[str]
+    """Names of the variables that are not Deterministics."""
+
+    @property
+    def within_runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights within each run (0 in a run of weight 0), and log weights of the runs."""
+        shares = np.nan_to_num(self.weights)
+        runs = shares.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(shares / runs[:, None]), np.log(runs)
+
+    @property
+    def as_drawn(self) -> "LastParticles":
+        """Return the states whose weights these are, before they moved on at β = 1."""
+        n = self.weights.shape[1] // self.sweeps
+        first = self.states.isel(particle=slice(n))
+        return self._replace(states=first, weights=self.weights[:, :n] * self.sweeps, sweeps=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Runs in one direction on one kind of data."""
+
+    name: str
+    run: xr.Dataset
+    particles: int = 1
+
+    def variable(self, name: str) -> xr.DataArray:
+        """Return a variable; the error names it if it is missing."""
+        if name not in self.run:
+            raise ValueError(f"dt: its group {self.name!r} has no variable {name!r}, {LOST}")
+        return self.run[name]
+
+    def rows(self, name: str) -> np.ndarray:
+        """Return a variable with a row for each data set; the real data have one row."""
+        found = self.variable(name)
+        return found.values if "dataset" in found.dims else found.values[None]
+
+    @property
+    def is_reverse(self) -> bool:
+        """Return whether the runs go from the posterior to the start of the path."""
+        return self.name in (reverse for _, reverse in SIDES.values())
+
+    @property
+    def log_weight(self) -> np.ndarray:
+        """Return log weights, shape (D, K), nats; NaN marks a run that was not finished."""
+        return self.rows("log_weight")
+
+    @cached_property
+    def finished(self) -> list[np.ndarray]:
+        """Return log weights of finished runs by data set, reverse ones with the sign changed."""
+        signed = -self.log_weight if self.is_reverse else self.log_weight
+        return [each for row in signed if (each := _finished(row)).size]
+
+    @property
+    def n_finished(self) -> int:
+        """Return the number of finished runs on all data sets."""
+        return sum(row.size for row in self.finished)
+
+    @property
+    def chains(self) -> int:
+        """Return the number of runs on each data set."""
+        return self.run.sizes["chain"]
+
+    @property
+    def n_temperatures(self) -> int:
+        """Return T; 0 if it is not known."""
+        return self.run.sizes.get("beta", 1) - 1
+
+    @property
+    def prior_mass(self) -> tuple[np.ndarray, ...]:
+        """Return lower and upper estimates of log P(ℓ > −∞) and their error, shape (D, 1)."""
+        masses = [log_prior_mass(row) for row in self.rows("prior_draws")]
+        return tuple(np.array(each)[:, None] for each in zip(*masses, strict=True))
+
+    @property
+    def bounding(self) -> np.ndarray:
+        """Return log weights with log P(ℓ > −∞), whose means bound log ML, shape (D, K)."""
+        lower, upper, _ = self.prior_mass
+        return self.log_weight + (upper if self.is_reverse else lower)
+
+    @cached_property
+    def tail(self) -> TailCheck:
+        """Check whether the mean of forward log weights exists; the worst case over data sets.
+
+        Reverse runs, and results without ℓ of prior draws, pass the check.
+        """
+        if self.is_reverse or "prior_log_likelihood" not in self.run:
+            return TailCheck(np.nan, True, True, "")
+        rows = np.atleast_2d(self.run["prior_log_likelihood"].values)
+        checks = [check_mean_of_logs(row, self.particles) for row in rows]
+        return min(checks, key=lambda check: (check.exists, check.resolved))
+
+    @property
+    def divergent_share(self) -> float:
+        """Return the share of transitions that diverged; 0 if they were not counted."""
+        n_runs = int(self.run["log_weight"].notnull().sum())
+        if "divergences" not in self.run or not n_runs:
+            return 0.0
+        transitions = n_runs * self.n_temperatures * self.particles
+        return float(self.run["divergences"].sum()) / transitions
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return thermodynamic lengths by data set, from the pilots, nats^½; empty if unknown."""
+        return self.run.get("thermodynamic_length", xr.DataArray([])).values
+
+    @property
+    def pilot_rhat(self) -> float:
+        """Return the largest R̂ of the pilots at β = 1; NaN without one."""
+        return float(np.max(self.run.get("pilot_rhat", np.nan)))
+
+
+def _finished(values: np.ndarray) -> np.ndarray:
+    """Leave out the values of runs that were not finished."""
+    return values[~np.isnan(values)]
 
 
 def once[**P, T](
@@ -34,12 +184,66 @@ def once[**P, T](
 
 
 @dataclass(frozen=True, eq=False)
-class Reading(Attributes):
-    """Content of a result: its attributes as fields, and its groups."""
+class Reading:
+    """Content of a result: its groups, and its attributes as fields.
+
+    A field has the value for a result that lacks the attribute.
+    """
 
     groups: Mapping[str, xr.Dataset]
     found: dict = field(default_factory=dict, repr=False)
     """Findings of the checks; see `once`."""
+    path: str = ""
+    schedule: str = "unknown"
+    step: str = "unknown"
+    kernels: str | None = None
+    """Names of the moves, in order; `step` names their variables too."""
+    is_compiled: int = 0
+    particles: int | None = None
+    """N; None for a system whose runs are single chains."""
+    simulate: str = ""
+    hyperparameters: str = ""
+    upper_bound: str | None = None
+    """Start of the reverse runs on simulated data."""
+    independent_starts: int = 0
+    rounds: int = 0
+    """Number of rounds whose gap was looked at, in a call with a target."""
+    interrupted: int = 0
+    system: str | None = None
+    model: str = "{}"
+    """A hash of every variable of the model, as JSON."""
+    random_seed: Any = None
+    sampling_time: float = np.nan
+    preparation_time: float = np.nan
+    pymc_version: str = ""
+    pymc_bdmc_version: str = ""
+    constraints: str = ""
+    finite_variables: str = ""
+    discrete_variables: str = ""
+    centred_effects: str = ""
+    unreached: str = ""
+    """Centred effects whose small scales the fit does not reach."""
+    undefined: str = ""
+    """Variables whose log density is NaN at some θ on the real data."""
+    undefined_prior: float = 0.0
+    """Share of prior draws at which it is."""
+    undefined_posterior: float = 0.0
+    """Share of moves from posterior states that end there; see `pymc_bdmc.density.undefined`."""
+    knows_tails: int = 0
+    weighs_real: int = 0
+    """Whether a fit needs no annealing on the real data, but does on simulated data."""
+    heavy_tail: float = 0.0
+    """Pareto k of the weights of the pilot's last states under the fit."""
+    doubt: str = ""
+    """Why the fit where the runs on the real data start misses part of the posterior."""
+    peaks: int = 0
+    row_order: Any = ()
+    critical_beta: float = np.nan
+    flatness: float = 0.0
+    """Largest unevenness of the visits to temperatures, of a result of `temper`."""
+    log_prior_mass: float | None = None
+    log_prior_mass_error: float | None = None
+    pilot_gradients: int = 0
 
     @classmethod
     def of(cls, result: Any) -> "Reading":
@@ -49,7 +253,12 @@ class Reading(Attributes):
         if not isinstance(result, xr.DataTree):
             return cls({})
         groups = {str(name): child.dataset for name, child in result.children.items()}
-        return cls(groups, **cls.known(result.attrs))
+        attrs = {str(name): value for name, value in result.attrs.items()}
+        attrs["pilot_gradients"] = sum(
+            int(n) for name, n in attrs.items() if name.startswith("gradients_")
+        )
+        known = {each.name for each in fields(cls)[2:]}
+        return cls(groups, **{name: attrs[name] for name in known & set(attrs)})
 
     @classmethod
     def annealed(cls, result: Any, reader: str = "") -> "Reading":
@@ -82,10 +291,94 @@ class Reading(Attributes):
             raise ValueError(f"dt: it has no group {name!r}, {LOST}")
         return self.groups[name]
 
+    def required(self, name: str) -> Any:
+        """Return an attribute; the error names it if it is missing."""
+        if (found := getattr(self, name)) is None:
+            raise ValueError(f"dt: it has no attribute {name!r}, {LOST}")
+        return found
+
+    @property
+    def source(self) -> str:
+        """Return the model or the system, by which results on one of them are recognised."""
+        return str(self.system) if self.model == "{}" else self.model
+
+    @property
+    def is_null(self) -> bool:
+        """Return whether this is the result for a model without free variables, which is exact."""
+        return self.path == "none"
+
     @property
     def is_tempering(self) -> bool:
         """Return whether this is a result of `temper`."""
         return self.has("tempering")
+
+    @property
+    def is_system(self) -> bool:
+        """Return whether this is a result of a system without data, such as a lattice."""
+        return not self.has("observed_data") and self.system is not None
+
+    @property
+    def main(self) -> str:
+        """Return the kind of data whose log ML this is a result for."""
+        return "simulated" if self.is_system else "real"
+
+    @property
+    def n_particles(self) -> int:
+        """Return N."""
+        return int(self.particles or 1)
+
+    @property
+    def moves(self) -> Moves:
+        """Return the kernels of a transition; of an older result they are read from `step`."""
+        if self.kernels is not None:
+            return Moves(bool(self.is_compiled), tuple(self.kernels.split(", ")))
+        names = re.findall(r"(?:^|> )([^(>]+)\(", self.step.removeprefix("compiled "))
+        return Moves(self.step.startswith("compiled"), tuple(names))
+
+    @property
+    def cost(self) -> tuple[int, float]:
+        """Return gradient evaluations and seconds of the call, with its preparation."""
+        runs = int(self.side("real").run.attrs["gradient_evaluations"])
+        return runs + self.pilot_gradients, float(self.sampling_time + self.preparation_time)
+
+    def start(self, data: str) -> str:
+        """Return the kind of start of the reverse runs on simulated or on real data."""
+        return "heuristic" if data == "real" else self.upper_bound or "unknown"
+
+    @property
+    def start_distance(self) -> float | None:
+        """Return how far burned-in starts are from the posterior, on average; None if unknown."""
+        reverse = self.side("reverse")
+        if self.upper_bound != "burned-in" or "start_distance" not in reverse.run:
+            return None
+        return float(np.nanmean(reverse.rows("start_distance")))
+
+    @property
+    def contains_real(self) -> bool:
+        """Return whether runs on simulated data are on the real data too."""
+        return self.simulate == FromPosterior.name
+
+    @property
+    def simulated_from_prior(self) -> bool:
+        """Return whether all variables of the simulated data sets come from their prior."""
+        holds_none = self.simulate == "hyperparameters" and not self.hyperparameters
+        return self.simulate == "prior" or holds_none
+
+    @property
+    def needs_other_data(self) -> bool:
+        """Return whether runs on simulated data are hard, but those on the real data are not."""
+        return bool(self.weighs_real) and not self.contains_real
+
+    @property
+    def order(self) -> list[int]:
+        """Return the numbers of the observations in the order that was given, if one was."""
+        return np.atleast_1d(self.row_order).astype(int).tolist()
+
+    @property
+    def observed(self) -> dict[str, np.ndarray]:
+        """Return the real data by variable."""
+        found = self.groups.get("observed_data", xr.Dataset())
+        return {str(name): each.values for name, each in found.data_vars.items()}
 
     @property
     def tempering(self) -> xr.Dataset:
@@ -95,31 +388,9 @@ class Reading(Attributes):
         return self.groups["tempering"]
 
     @property
-    def gradients(self) -> float:
-        """Return the gradient evaluations of the runs; NaN if they were not counted."""
-        groups = [self.groups[name] for name in ("forward", "reverse", "real") if self.has(name)]
-        return sum(group.attrs.get("gradient_evaluations", np.nan) for group in groups)
-
-    @property
-    def is_system(self) -> bool:
-        """Return whether this is a result of a system without data, such as a lattice."""
-        return not self.has("observed_data") and self.system is not None
-
-    @property
-    def cost(self) -> tuple[int, float]:
-        """Return gradient evaluations and seconds of the call, with its preparation."""
-        runs = int(self.side("real").run.attrs["gradient_evaluations"])
-        return runs + self.pilot_gradients, float(self.sampling_time + self.preparation_time)
-
-    @property
     def burn_ins(self) -> xr.DataArray:
         """Return reverse log weights by (burn_in, dataset, chain), if there were several."""
         return self.group("burn_in")["log_weight"].transpose("burn_in", "dataset", "chain")
-
-    @property
-    def main(self) -> str:
-        """Return the kind of data whose log ML this is a result for."""
-        return "simulated" if self.is_system else "real"
 
     @cached_property
     def sides(self) -> dict[str, Side]:
@@ -135,21 +406,12 @@ class Reading(Attributes):
     def by_group(self, find: Callable[[Side], str]) -> str:
         """Return what is found in each group of runs, after its name; empty if nothing is."""
         found = {name: find(side) for name, side in self.sides.items()}
-        return "; ".join(f"{name}: {told}" for name, told in found.items() if told)
+        return "; ".join(f"{name}: {text}" for name, text in found.items() if text)
 
     @property
     def pair(self) -> tuple[Side, Side]:
         """Return forward and reverse runs on simulated data."""
-        forward, reverse = map(self.side, SIDES["simulated"])
-        return forward, reverse
-
-    @property
-    def start_distance(self) -> float | None:
-        """Return how far burned-in starts are from the posterior, on average; None if unknown."""
-        reverse = self.side("reverse")
-        if self.upper_bound != "burned-in" or "start_distance" not in reverse.run:
-            return None
-        return float(np.nanmean(reverse.rows("start_distance")))
+        return self.side("forward"), self.side("reverse")
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -173,12 +435,12 @@ class Reading(Attributes):
             rows = [self.side(name).log_weight for name in names]
             draws = self.side(forward).rows("prior_draws")
             for i, (own, *each) in enumerate(zip(draws, *rows, strict=True)):
-                weights = [finished(row) for row in each]
+                weights = [_finished(row) for row in each]
                 if not all(np.isfinite(row).all() for row in weights[1:]):
                     weights = weights[:1] if data == "real" else [np.empty(0)]
                 if all(row.size for row in weights):
-                    both = [*weights, np.empty(0)]
-                    found.append(DataSet(data, i, both[0], both[1], finished(own)))
+                    ends = [*weights, np.empty(0)]
+                    found.append(DataSet(data, i, ends[0], ends[1], _finished(own)))
         return found
 
     def sets_of(self, data: str) -> list[DataSet]:
@@ -198,7 +460,7 @@ class Reading(Attributes):
         if not self.has("real"):
             return np.zeros(0)
         side = self.side("real")
-        weights, draws = (finished(side.rows(name)[0]) for name in ("log_weight", "prior_draws"))
+        weights, draws = (_finished(side.rows(name)[0]) for name in ("log_weight", "prior_draws"))
         return weights + log_prior_mass(draws).estimate if weights.size else weights
 
     @property
@@ -265,22 +527,12 @@ class Reading(Attributes):
         weights, sweeps = found["bdmc_weight"].values, found.attrs.get("sweeps", 1)
         return LastParticles(states, weights, sweeps, list(map(str, free)))
 
-    @property
-    def observed(self) -> dict[str, np.ndarray]:
-        """Return the real data by variable."""
-        found = self.groups.get("observed_data", xr.Dataset())
-        return {str(name): each.values for name, each in found.data_vars.items()}
-
     def labels(self, n: int) -> pd.Index:
         """Return the coordinates of n observations, or their numbers."""
         for each in self.groups["observed_data"].data_vars.values():
             if each.sizes and each.shape[0] == n:
                 return each[each.dims[0]].to_index()
         return pd.RangeIndex(n, name="observation")
-
-    def simulated(self, name: str) -> np.ndarray:
-        """Return an observed variable in all simulated data sets, shape (D, …)."""
-        return self.groups["simulated"][name].transpose("dataset", ...).values
 
     @property
     def n_draws(self) -> int:
@@ -294,9 +546,9 @@ class Reading(Attributes):
         if "agreement" not in self.groups:
             return {}
         kept = self.groups["agreement"]
-        told = {name: kept.attrs[name] for name in ("status", "text", "too_low")}
+        found = {name: kept.attrs[name] for name in ("status", "text", "too_low")}
         contradicts = bool(kept.attrs.get("contradicts", False))
-        return told | {"table": kept.to_dataframe(), "contradicts": contradicts}
+        return found | {"table": kept.to_dataframe(), "contradicts": contradicts}
 
     @property
     def too_low(self) -> float:

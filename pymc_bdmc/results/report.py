@@ -8,15 +8,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.results.compare import check_comparable, compare
-from pymc_bdmc.results.consistency import simulated_from_prior
-from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.finding import for_paper
-from pymc_bdmc.results.log_ml import decimals, log_ml_of, notes
+from pymc_bdmc.results.compare import check_comparable, compare, conclusions
+from pymc_bdmc.results.finding import for_paper, outwards
+from pymc_bdmc.results.log_ml import log_ml_of, notes, plus_minus
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.summary import summary_of
-from pymc_bdmc.results.verdict import verdict_of
+from pymc_bdmc.results.verdict import doubts_of, verdict_of
 
 Row = tuple[str, str, str, str]
 
@@ -33,9 +30,6 @@ PATHS = {
     "data": "the prior, one observation after the other",
 }
 """Starts of paths by name."""
-
-HEADER = ("data", "quantity", "value", "remark")
-MODELS_HEADER = ("model", "log ML", "log Bayes factor", "probability")
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -101,8 +95,24 @@ def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
         "Caveats": " ".join(_caveats(read)),
         "References": "" if read.is_null else REFERENCES,
     }
-    rows = (_row(key, row) for key, row in summary_of(read).iterrows())
-    return parts, [HEADER, *_best(read), *rows]
+    rows: list[Row] = [("data", "quantity", "value", "remark")]
+    if read.sets_of(read.main) and (found := log_ml_of(read)).valid:
+        rows.append((read.main, "log ML", plus_minus(found.value, found.error), found.method))
+    rows += (_row(data, quantity, row) for (data, quantity), row in summary_of(read).iterrows())
+    return parts, rows
+
+
+def _row(data: str, quantity: str, row: pd.Series) -> Row:
+    """Return data, quantity, number and remark of a row of `summary`."""
+    if not row["valid"]:
+        return data, quantity, "", f"not valid: {row['kind']}"
+    number = f"{row['value']:.2g}"
+    if quantity.startswith("certified"):
+        lower, upper = outwards(row["value"], row["value"])
+        number = f"{lower if quantity.endswith('lower') else upper:.2f}"
+    elif np.isfinite(row["error"]):
+        number = plus_minus(row["value"], row["error"])
+    return data, quantity, number, row["kind"]
 
 
 def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list[Row]]:
@@ -110,47 +120,30 @@ def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list
     reads, table = check_comparable(results), compare(results)
     methods = {name: _methods(read) for name, read in reads.items()}
     found = {name: [for_paper(log_ml_of(read).sentence)] for name, read in reads.items()}
-    found_seeds = (read.random_seed for read in reads.values())
-    known = dict.fromkeys(str(seed) for seed in found_seeds if seed is not None)
-    several = "s are" if len(known) > 1 else " is"
-    seeds = f" The random seed{several} {', '.join(known)}." if known else ""
     caveats = {name: _caveats(read) for name, read in reads.items()}
+    seeds = (read.random_seed for read in reads.values())
+    known = dict.fromkeys(str(seed) for seed in seeds if seed is not None)
+    several = "s are" if len(known) > 1 else " is"
+    seed = f" The random seed{several} {', '.join(known)}." if known else ""
     concluded = map(for_paper, conclusions(table))
     parts = {
-        "Methods": _by_model(methods) + seeds,
+        "Methods": _by_model(methods) + seed,
         "Results": " ".join([_by_model(found), *concluded]),
         "Caveats": _by_model(caveats),
         "References": f"{REFERENCES} Kass and Raftery (1995), Bayes factors.",
     }
-    return parts, [MODELS_HEADER, *(_model_row(str(name), row) for name, row in table.iterrows())]
+    rows: list[Row] = [("model", "log ML", "log Bayes factor", "probability")]
+    return parts, [*rows, *(_model_row(str(name), row) for name, row in table.iterrows())]
 
 
-def _written(parts: Mapping[str, str], rows: Sequence[Row], style: str) -> str:
-    """Return paragraphs and a table as text or LaTeX."""
-    parts = {name: text for name, text in parts.items() if text}
-    if style == "text":
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n\n".join([*(f"{name}: {text}" for name, text in parts.items()), "\n".join(lines)])
-    paragraphs = [f"\\paragraph{{{name}}} {_latex(text)}" for name, text in parts.items()]
-    header, *cells = [" & ".join(map(_latex, row)) + r" \\" for row in rows]
-    tabular = [
-        "\\begin{tabular}{lllp{0.45\\textwidth}}",
-        header,
-        "\\hline",
-        *cells,
-        "\\end{tabular}",
-    ]
-    return "\n\n".join([*paragraphs, "\n".join(tabular)])
-
-
-def _caveats(read: Reading) -> list[str]:
-    """Return what else log ML contains, and the doubts about a result, without repetition."""
-    doubts = [*notes(read), *(doubt.told for doubt in doubts_of(read))]
-    return list(dict.fromkeys(_sentence(for_paper(each)) for each in doubts))
+def _model_row(name: str, row: pd.Series) -> Row:
+    """Return the name of a model and three numbers of its row in a table of `compare`."""
+    if not row["valid"]:
+        return name, "not valid", "", ""
+    error, share = row["bayes_factor_error"], row["probability"]
+    factor = plus_minus(row["log_bayes_factor"], error) if error else "0"
+    shown = "< 0.001" if share < 0.001 else "> 0.999" if share > 0.999 else f"{share:.3f}"
+    return name, plus_minus(row["log_ml"], row["error"]), factor, shown
 
 
 def _by_model(texts: Mapping[str, Sequence[str]]) -> str:
@@ -163,16 +156,10 @@ def _by_model(texts: Mapping[str, Sequence[str]]) -> str:
     return " ".join([*shared, *others])
 
 
-def _model_row(name: str, row: pd.Series) -> Row:
-    """Return the name of a model and three numbers of its row in a table of `compare`."""
-    if not row["valid"]:
-        return name, "not valid", "", ""
-    n, m = decimals(row["error"]), decimals(row["bayes_factor_error"])
-    factor = f"{row['log_bayes_factor']:.{m}f} ± {row['bayes_factor_error']:.{m}f}"
-    told = factor if row["bayes_factor_error"] else "0"
-    share = row["probability"]
-    shown = "< 0.001" if share < 0.001 else "> 0.999" if share > 0.999 else f"{share:.3f}"
-    return name, f"{row['log_ml']:.{n}f} ± {row['error']:.{n}f}", told, shown
+def _caveats(read: Reading) -> list[str]:
+    """Return what else log ML contains, and the doubts about a result, without repetition."""
+    doubts = [*notes(read), *(doubt.with_remedy for doubt in doubts_of(read))]
+    return list(dict.fromkeys(f"{for_paper(each).removesuffix('.')}." for each in doubts))
 
 
 def _methods(read: Reading) -> list[str]:
@@ -184,30 +171,29 @@ def _methods(read: Reading) -> list[str]:
         return [f"The log density of the data was computed by {software}."]
     n, particles = read.side(read.directions[0]).n_temperatures, read.n_particles
     subject = "" if read.system is None else f" of {read.system}"
-    told = [
+    text = [
         f"We used bidirectional Monte Carlo{subject} by {software}.",
         f"The path starts at {PATHS.get(read.path, 'the density at β = 0')}.",
     ]
     if n == 1:
-        told.append(f"It has one step, which is importance sampling, with {particles} draws a run.")
+        text.append(f"It has one step, which is importance sampling, with {particles} draws a run.")
     else:
-        a_run = (
-            f"{particles} particles, resampled along the path" if particles > 1 else "1 particle"
-        )
-        told.append(
+        population = f"{particles} particles, resampled along the path"
+        a_run = population if particles > 1 else "1 particle"
+        text.append(
             f"It has {n} temperatures (schedule: {read.schedule}), and a run has {a_run}; the "
             f"kernel is {read.step}."
         )
     if read.has("real"):
-        told.append(f"There are {read.side('real').chains} forward runs on the data.")
+        text.append(f"There are {read.side('real').chains} forward runs on the data.")
     if read.has("forward"):
         forward, reverse = read.pair
         start = "that draw" if read.contains_real else read.start("simulated")
-        told.append(
+        text.append(
             f"There are {forward.chains} forward and {reverse.chains} reverse runs "
             f"{_where(read, len(forward.log_weight))}; the start of reverse runs is {start}."
         )
-    return told
+    return text
 
 
 def _where(read: Reading, n: int) -> str:
@@ -226,46 +212,30 @@ def _where(read: Reading, n: int) -> str:
         ),
         "given": "a pair of parameters and data that was given",
     }
-    source = "prior" if simulated_from_prior(read) else read.simulate
+    source = "prior" if read.simulated_from_prior else read.simulate
     if source not in sources:
         return "of the system"
     return f"on each of {n} simulated data sets ({sources[source]})"
 
 
-def _row(key: tuple, row: pd.Series) -> Row:
-    """Return data, quantity, number and remark of a row of `summary`."""
-    data, quantity = key
-    if not row["valid"]:
-        return data, quantity, "", f"not valid: {row['kind']}"
-    value, error = row["value"], row["error"]
-    if quantity.startswith("certified"):  # rounded outwards
-        outwards = np.floor if quantity.endswith("lower") else np.ceil
-        told = f"{outwards(100 * value) / 100:.2f}"
-    elif np.isfinite(error):
-        n = decimals(error)
-        told = f"{value:.{n}f} ± {error:.{n}f}"
-    else:
-        told = f"{value:.2g}"
-    return data, quantity, told, row["kind"]
-
-
-def _best(read: Reading) -> list[Row]:
-    """Return the row of the recommended estimate, if there is one."""
-    if not read.sets_of(read.main) or not (found := log_ml_of(read)).valid:
-        return []
-    row = {"value": found.value, "error": found.error, "valid": True, "kind": found.method}
-    return [_row((read.main, "log ML"), pd.Series(row))]
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
+def _written(parts: Mapping[str, str], rows: Sequence[Row], style: str) -> str:
+    """Return paragraphs and a table as text or LaTeX."""
+    parts = {name: text for name, text in parts.items() if text}
+    if style == "text":
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n\n".join([*(f"{name}: {text}" for name, text in parts.items()), "\n".join(lines)])
+    paragraphs = [f"\\paragraph{{{name}}} {_latex(text)}" for name, text in parts.items()]
+    header, *cells = [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    start, end = "\\begin{tabular}{lllp{0.45\\textwidth}}", "\\end{tabular}"
+    return "\n\n".join([*paragraphs, "\n".join([start, header, "\\hline", *cells, end])])
 
 
 def _latex(text: str) -> str:
     """Return text with every special character as LaTeX, the longest matches first."""
     text = re.sub(r"(?<![\w)])-(?=\d)", "−", text)
-    for special in sorted(LATEX, key=len, reverse=True):
-        text = text.replace(special, f"\0{list(LATEX).index(special)}\1")
-    for place, command in enumerate(LATEX.values()):
-        text = text.replace(f"\0{place}\1", command)
-    return text
+    longest_first = sorted(LATEX, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: LATEX[found[0]], text)

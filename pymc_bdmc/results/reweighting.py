@@ -1,4 +1,4 @@
-"""Reweigh the particles of the runs on the real data to other models of the same data."""
+"""Reweight the particles of the runs on the real data to other models of the same data."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.density.checks import checked_model, with_plain_tensors
 from pymc_bdmc.density.identity import fingerprint
 from pymc_bdmc.density.joint import log_joint_of
@@ -21,6 +23,7 @@ from pymc_bdmc.estimators import (
     Reweighted,
     effective_sample_size,
     jarzynski_forward,
+    log_ratio_of_averages,
     reweighted_evidence,
 )
 from pymc_bdmc.results.evidence import estimates_of
@@ -31,16 +34,12 @@ MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
 """Smallest effective number of particles from which k̂ is estimated."""
+STEP = 0.01
+"""Half of the difference of log scales; the bias is of the order of its square."""
 
 
 def built(build: Callable[[Any], pm.Model], value: Any) -> pm.Model:
-    """Return the model that a function makes for a value.
-
-    Raises
-    ------
-    TypeError
-        If it is no function, or returns something else.
-    """
+    """Return the model that a function makes for a value; raise an error if it makes none."""
     if not callable(build):
         raise TypeError(
             "build: a function is needed that returns the model for a value, got an object of type "
@@ -56,13 +55,7 @@ def built(build: Callable[[Any], pm.Model], value: Any) -> pm.Model:
 
 
 def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
-    """Return the model of the result among several, by the hash of every variable.
-
-    Raises
-    ------
-    ValueError
-        If none of them is, or that cannot be told; the message names the remedy.
-    """
+    """Return the model of the result among several, by the hash of every variable."""
     then = json.loads(Reading.of(dt).model)
     for model in models:
         if then and fingerprint(with_plain_tensors(model)) == then:
@@ -75,49 +68,28 @@ def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
 
 @dataclass(frozen=True)
 class ReweighedModel:
-    """Log ML of one model by reweighting.
-
-    Attributes
-    ----------
-    runs : Reweighted or None
-        Estimates from the runs, without log P(S); None if the runs say nothing about the model.
-    log_weights : ndarray of shape (K,)
-        Log weights of the runs under the model, whose average is unbiased for the marginal
-        likelihood; nats. Empty if the runs say nothing about it.
-    log_ml : Estimate
-        Not valid if the model needs runs of its own; ``reason`` says why.
-    log_bayes_factor : Estimate
-        Against the model of the runs, with the errors that the two share left out.
-    pareto_k : float
-        Pareto k̂ of the weights of the particles; NaN if all are equal.
-    is_same : bool
-        Whether the densities are those of the model of the runs.
-    """
+    """Log ML of one model by reweighting."""
 
     runs: Reweighted | None
+    """Estimates from the runs, without log P(S); None if the runs say nothing about the model."""
     log_weights: np.ndarray
+    """Log weights of the runs under the model, shape (K,), whose average is unbiased for the
+    marginal likelihood; nats. Empty if the runs say nothing about it."""
     log_ml: Estimate
+    """Not valid if the model needs runs of its own; ``reason`` says why."""
     log_bayes_factor: Estimate
+    """Against the model of the runs, with the errors that the two share left out."""
     pareto_k: float
+    """Pareto k̂ of the weights of the particles; NaN if all are equal."""
     is_same: bool
+    """Whether the densities are those of the model of the runs."""
 
 
 class Reweighing:
-    """The weighted particles of a result, to be reweighed to other models.
+    """The weighted particles of a result, to be reweighted to other models.
 
-    Parameters
-    ----------
-    dt : DataTree
-        Result of `sample_bdmc` on the real data.
-    model : pymc.Model
-        The model of ``dt``.
-    reader : str
-        Name of the function that reads ``dt``, for its errors.
-
-    Raises
-    ------
-    ValueError
-        If there are no runs on the real data, or they are of another model or other data.
+    ``model`` is that of ``dt``, and ``reader`` the function that reads it, for its errors: if there
+    are no runs on the real data, or they are of another model or other data.
     """
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
@@ -144,11 +116,7 @@ class Reweighing:
     def to(self, model: pm.Model, *, both_ways: bool = False) -> ReweighedModel:
         """Return log ML of another model of the same data.
 
-        Parameters
-        ----------
-        model : pymc.Model
-        both_ways : bool, default False
-            Whether the supports must be equal. Otherwise that of the new model may be smaller.
+        Its support may be smaller unless it is compared in both ways.
         """
         model = checked_model(model)
         if reason := different_variables(self.density.model, model):
@@ -157,14 +125,11 @@ class Reweighing:
         reason = self._differs_from(loan.density, both_ways)
         new = self._old if reason else self._log_joint(loan.density)
         loan.give_back()
-        if reason:
-            return _unusable(reason)
         with np.errstate(invalid="ignore"):
             log_ratios = new - self._old
-        seen = self.shares > 0
-        if not (log_ratios[seen] < np.inf).all():
-            return _unusable("a log density is NaN or +∞ at some particles")
-        return self._estimates(log_ratios)
+        if not reason and not (log_ratios[self.shares > 0] < np.inf).all():
+            reason = "a log density is NaN or +∞ at some particles"
+        return _unusable(reason) if reason else self._estimates(log_ratios)
 
     def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
         """Return log Z of a normalisable density that is given at the particles, run after run."""
@@ -172,7 +137,7 @@ class Reweighing:
             return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
 
     def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
-        """Say why particles cannot be reweighed to a density; empty if they can."""
+        """Say why particles cannot be reweighted to a density; empty if they can."""
         data = self.density.data
         same = data.keys() == density.data.keys() and all(
             np.array_equal(data[name], each, equal_nan=each.dtype.kind == "f")
@@ -203,7 +168,7 @@ class Reweighing:
             (not runs.log_z.valid, f"few runs carry the weight: {runs.log_z.reason}"),
             (k > MAX_PARETO_K, f"Pareto k̂ is {k:.2g}"),
         ]
-        reason = "; ".join(told for holds, told in doubts if holds)
+        reason = "; ".join(text for holds, text in doubts if holds)
         is_valid, reason = not reason, reason or runs.log_z.reason
         error = float(np.hypot(runs.log_z.error, self._rest))
         value = runs.log_z.value + self._mass
@@ -232,3 +197,83 @@ def pareto_k(log_weights: np.ndarray) -> float:
 def _unusable(reason: str) -> ReweighedModel:
     nothing = Estimate(np.nan, np.nan, "reweighed", False, reason)
     return ReweighedModel(None, np.empty(0), nothing, nothing, np.nan, False)
+
+
+def elasticity(
+    dt: xr.DataTree,
+    build: Callable[[float], pm.Model],
+    values: Sequence[float],
+    *,
+    model: pm.Model | None = None,
+) -> pd.DataFrame:
+    """Estimate d log ML / d log scale at several scales from the runs on one model.
+
+    It is a central difference of log ML by reweighting, at 0.99 and 1.01 times the scale. Both ends
+    use the same particles, so most of their errors cancel. An elasticity of −1 means that a scale
+    twice as large lowers log ML by log 2; this is the limit for one parameter with a wide prior.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc` on the real data; ``simulate=None`` is enough.
+    build : callable
+        ``build(scale)`` returns the model for a scale, with the same free variables and data.
+    values : sequence of float
+        Scales, greater than 0.
+    model : pymc.Model, optional
+        As in `sensitivity`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by ``value``: ``elasticity`` and ``error``, one standard error, in nats;
+        ``pareto_k``, the larger Pareto k̂ of the two ends; ``valid`` and ``reason``, whether both
+        ends can be reweighted (see `sensitivity`). No runs are added: if a row is not valid, pass a
+        result on a nearer scale.
+
+    Raises
+    ------
+    ValueError
+        If ``dt`` has no runs on the real data, its model is not found or another one, or a scale is
+        not positive.
+
+    Notes
+    -----
+    The support must not depend on the scale: the derivative for Uniform(0, scale) is not an average
+    over the posterior. Such rows are not valid.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> def build(scale):
+    ...     with pm.Model() as model:
+    ...         y = pm.Normal("y", pm.Normal("x", 0, scale), observed=0.0)
+    ...     return model
+    >>> dt = pm.sample_bdmc(build(1.0), simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> table = bdmc.elasticity(dt, build, [1.0])  # log ML is −½ log(1 + scale²) + constant
+    >>> bool(abs(table.loc[1.0, "elasticity"] + 0.5) < 4 * table.loc[1.0, "error"])
+    True
+    """
+    for value in values:
+        check_positive(values=value)
+    values = [float(value) for value in values]
+    models = [] if model else [built(build, value) for value in values]
+    particles = Reweighing(dt, model or model_of_runs(dt, models), "elasticity")
+    rows = [_elasticity(particles, build, value) for value in values]
+    columns = ["elasticity", "error", "pareto_k", "valid", "reason"]
+    return pd.DataFrame(rows, pd.Index(values, name="value"), columns)
+
+
+def _elasticity(particles: Reweighing, build: Callable[[float], pm.Model], value: float) -> tuple:
+    """Return a row of `elasticity`."""
+    above, below = (
+        particles.to(built(build, value * np.exp(step)), both_ways=True) for step in (STEP, -STEP)
+    )
+    if above.runs is None or below.runs is None:
+        return np.nan, np.nan, np.nan, False, (below if above.runs else above).log_ml.reason
+    found = log_ratio_of_averages(above.runs.log_weights, below.runs.log_weights)
+    bad = [end.log_ml.reason for end in (above, below) if not end.log_ml.valid]
+    error = np.nan if bad else found.error / (2 * STEP)
+    k = float(np.fmax(above.pareto_k, below.pareto_k))
+    return found.value / (2 * STEP), error, k, not bad, bad[0] if bad else found.reason

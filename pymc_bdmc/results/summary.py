@@ -7,17 +7,21 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import Estimate, clustered_mean
-from pymc_bdmc.results.certified import certified_of, certified_total_variation
-from pymc_bdmc.results.diagnose import doubts_of
 from pymc_bdmc.results.evidence import estimates_of, tempering_rows
-from pymc_bdmc.results.finding import MAX_CHANCE, half_interval
-from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.runs import SIDES, Side
-from pymc_bdmc.results.sandwich import bound_of, gap_of, independent_gaps, quartiles, start_of
-from pymc_bdmc.results.table import Table
+from pymc_bdmc.results.finding import MAX_CHANCE, Table, frame, half_interval, upwards
+from pymc_bdmc.results.reading import SIDES, Reading, once
+from pymc_bdmc.results.sandwich import (
+    bound_of,
+    certified_of,
+    certified_total_variation,
+    gap_of,
+    independent_gaps,
+    quartiles,
+    start_of,
+)
+from pymc_bdmc.results.verdict import doubts_of
 
 QUARTILES = ["q25", "median", "q75"]
-COLUMNS = ["value", "error", *QUARTILES, "valid", "kind"]
 
 
 def summary(dt: xr.DataTree, *, details: bool = False) -> pd.DataFrame:
@@ -95,42 +99,45 @@ def summary_of(read: Reading) -> pd.DataFrame:
         rows = {("tempering", "evidence"): _withheld(found, "RTS")}
     else:
         rows = _annealed_rows(Reading.annealed(read))
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
-    table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
+    table = frame(rows, ["value", "error", *QUARTILES, "valid", "kind"], "data", "quantity")
     table = table.sort_index(level="data", sort_remaining=False)
-    table.attrs["warnings"] = [doubt.told for doubt in doubts_of(read)]
+    table.attrs["warnings"] = [doubt.with_remedy for doubt in doubts_of(read)]
     return table
 
 
 def _annealed_rows(read: Reading) -> dict[tuple[str, str], dict]:
-    rows: dict[tuple[str, str], dict] = {}
-    for data, (forward, _) in SIDES.items():
-        if read.has(forward):
-            rows |= {(data, name): row for name, row in _sandwich(read, data).items()}
-    certain = _certified_rows(read)
+    """Return all rows; certified bounds come first if the mean of log weights does not exist."""
+    rows = {
+        (data, name): row
+        for data, (forward, _) in SIDES.items()
+        if read.has(forward)
+        for name, row in _sandwich(read, data).items()
+    }
+    kind = "holds with 95%, any number of chains"
+    certain = {
+        (data, f"certified {side}"): {"value": row[side], "valid": True, "kind": kind}
+        for (data, _), row in certified_of(read).iterrows()
+        if data == "real" or len(read.side("forward").log_weight) == 1
+        for side in ("lower", "upper")
+        if np.isfinite(row[side])
+    }
     tails = {data: read.side(SIDES[data][0]).tail for data, _ in certain}
-    lead = {key: row for key, row in certain.items() if not tails[key[0]].resolved}
-    return lead | rows | certain
+    first = {key: row for key, row in certain.items() if not tails[key[0]].resolved}
+    return first | rows | certain
 
 
 def _sandwich(read: Reading, data: str) -> dict[str, dict]:
     """Return the rows of one kind of data; the real data may have no reverse runs."""
-    forward_name, reverse_name = SIDES[data]
-    forward = read.side(forward_name)
-    rows = {"lower bound": bound_of(read, forward, data)}
-    both = data == "simulated" or read.has(reverse_name)
+    forward, reverse = SIDES[data]
+    rows = {"lower bound": bound_of(read, read.side(forward), data)}
+    both = data == "simulated" or read.has(reverse)
     start = start_of(read, data) if both else ""
     if both:
-        rows["upper bound"] = bound_of(read, read.side(reverse_name), data)
+        rows["upper bound"] = bound_of(read, read.side(reverse), data)
         rows["jeffreys bound"] = dict(gap_of(read, data))
     if data == "simulated":
-        rows |= _total_variation(read, start)
-        if forward.lengths.size:
-            ideal = _ideal_gap(read, forward)
-            # At T = 1 nothing mixes, and draws far out in the tails of a fit make Λ very large.
-            if ideal["valid"] or forward.n_temperatures > 1:
-                rows["ideal gap"] = ideal
-    if len(forward.log_weight) > 1:  # for several data sets only the bounds on log ML are of use
+        rows |= _total_variation(read, start) | _ideal_gap(read)
+    if len(read.side(forward).log_weight) > 1:  # only the bounds on log ML are of use
         return rows
     rows["evidence"] = _evidence(read, data, "forward average")
     if both:
@@ -147,7 +154,7 @@ def _total_variation(read: Reading, start: str) -> dict[str, dict]:
         return {}
     sets = "data sets" if found.datasets > 1 else "data set"
     kind = (
-        f"a probability, at most {np.ceil(100 * found.upper - 1e-9) / 100:.2f} with "
+        f"a probability, at most {upwards(found.upper)} with "
         f"{100 * found.confidence:.4g}%, {found.datasets} {sets}, {start}"
     )
     error = clustered_mean(found.terms[:, None])[1]
@@ -155,43 +162,27 @@ def _total_variation(read: Reading, start: str) -> dict[str, dict]:
     return {"total variation": row | quartiles(found.terms)}
 
 
-def _largest_gap(read: Reading) -> float:
-    """Return the upper 99.9 % limit of the mean gap; infinite if the gap has no mean."""
-    row = gap_of(read, "simulated")
-    if not read.side("forward").tail.resolved:
-        return np.inf
-    limit = row["value"] + half_interval(row["error"], independent_gaps(read), 1 - 2 * MAX_CHANCE)
-    return float(limit) if np.isfinite(limit) else np.inf
-
-
-def _ideal_gap(read: Reading, forward: Side) -> dict:
+def _ideal_gap(read: Reading) -> dict[str, dict]:
     """Return the row of the gap under perfect mixing, not valid if the gap of the runs is less."""
-    lengths, n = forward.lengths, forward.n_temperatures
-    value = float(np.mean(lengths**2) / (n * read.n_particles))
-    rhat, most = forward.pilot_rhat, _largest_gap(read)
-    effort = "T" if read.n_particles == 1 else "TN"
-    length = np.mean(lengths)
+    forward = read.side("forward")
+    if not (lengths := forward.lengths).size:
+        return {}
+    value = float(np.mean(lengths**2) / (forward.n_temperatures * read.n_particles))
+    rhat, most = forward.pilot_rhat, np.inf
+    if forward.tail.resolved:  # the upper 99.9 % limit of the mean gap
+        row, n = gap_of(read, "simulated"), independent_gaps(read)
+        limit = row["value"] + half_interval(row["error"], n, 1 - 2 * MAX_CHANCE)
+        most = float(limit) if np.isfinite(limit) else np.inf
+    effort, length = "T" if read.n_particles == 1 else "TN", np.mean(lengths)
     kind = f"Λ²/{effort}, perfect mixing; Λ = {length:.3g} nats^½, from the pilot"
     if rhat > MAX_RHAT:
         kind += f", which may have missed a part: R̂ {rhat:.2g}"
     if value > most:
         kind += f"; not valid: the gap of the runs is smaller, at most {most:.2g}"
-    return {"value": value, "valid": not (rhat > MAX_RHAT or value > most), "kind": kind}
-
-
-def _certified_rows(read: Reading) -> dict[tuple[str, str], dict]:
-    """Return the rows of certified bounds, for simulated data only with a single data set."""
-    return {
-        (data, f"certified {side}"): {
-            "value": row[side],
-            "valid": True,
-            "kind": f"holds with {row['confidence']:.0%}, any number of chains",
-        }
-        for (data, _), row in certified_of(read).iterrows()
-        if data == "real" or len(read.side("forward").log_weight) == 1
-        for side in ("lower", "upper")
-        if np.isfinite(row[side])
-    }
+    valid = not (rhat > MAX_RHAT or value > most)
+    # At T = 1 nothing mixes, and draws far out in the tails of a fit make Λ very large.
+    is_shown = valid or forward.n_temperatures > 1
+    return {"ideal gap": {"value": value, "valid": valid, "kind": kind}} if is_shown else {}
 
 
 def _evidence(read: Reading, data: str, method: str, more: str = "") -> dict:

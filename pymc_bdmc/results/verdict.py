@@ -1,58 +1,131 @@
-"""Judge whether the posterior draws of a run can be trusted, as findings and what to do next."""
+"""Judge whether the posterior draws of a run can be trusted, by all checks, and what to do next."""
 
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.base.arguments import check_confidence, check_flags
-from pymc_bdmc.results.agreement import kept_agreement
-from pymc_bdmc.results.diagnose import doubts_of, findings_of
-from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Status, for_paper
-from pymc_bdmc.results.notebook import status_html
+from pymc_bdmc.results.checks.draws import disagreement, draws
+from pymc_bdmc.results.checks.gap import even_gap, far_start, order, sudden_gap
+from pymc_bdmc.results.checks.missed import real_weights, two_paths
+from pymc_bdmc.results.checks.runs import (
+    cut_short,
+    dead,
+    divergences,
+    divergent,
+    ends,
+    interrupted,
+    undefined,
+)
+from pymc_bdmc.results.checks.total_variation import (
+    nothing_simulated,
+    simulated_from,
+    start,
+    too_short,
+    total_variation,
+)
+from pymc_bdmc.results.checks.weights import (
+    bad_averages,
+    few_passages,
+    infinite,
+    no_mean,
+    uneven_visits,
+    unfinished,
+)
+from pymc_bdmc.results.consistency import likeness
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Status, for_paper, status_html
+from pymc_bdmc.results.log_ml import log_ml_finding
 from pymc_bdmc.results.reading import Reading, once
+
+type Check = Callable[[Reading], Iterator[Finding]]
 
 _log = logging.getLogger("pymc.bdmc")
 
-MOST_WARNINGS = 3
-"""Largest number of doubts that are logged."""
+DOUBTS: list[Check] = [
+    cut_short, undefined, unfinished, infinite, disagreement, too_short, no_mean, bad_averages,
+    dead, divergent, sudden_gap, far_start, even_gap,
+]  # fmt: skip
+"""Checks that `diagnose` lists, the gravest first."""
 
+OF_TEMPERING: list[Check] = [cut_short, few_passages, uneven_visits]
+"""Checks that `diagnose` lists for a result of `temper`."""
 
-def _headline(status: Status, sentence: str, brief: str) -> Finding:
-    return Finding("verdict", status, (sentence,), brief=brief)
+OF_REAL_DATA: list[Check] = [two_paths, divergences, ends, draws]
+"""Checks of `verdict` on runs on the real data."""
 
-
-HEADLINES: dict[Status, Finding] = {
-    "good": _headline(
-        "good",
+HEADLINES = {
+    "good": (
         "The posterior draws of this run can be trusted, within the limits below.",
         "Draws of this run: good.",
     ),
-    "open": _headline(
-        "open",
+    "open": (
         "This run does not settle whether its posterior draws can be trusted.",
         "Draws of this run: open. This run does not settle whether you can trust them.",
     ),
-    "bad": _headline(
-        "bad",
+    "bad": (
         "Do not rely on the posterior draws of this run: there is evidence of an error.",
         "Draws of this run: bad. There is evidence of an error.",
     ),
+    "disagree": (
+        "The draws that you gave and those of this run disagree. Do not rely on either until you "
+        "know which is wrong.",
+        "The draws that you gave and those of this run disagree. Trust neither until you know "
+        "which is wrong.",
+    ),
+    "contradict": (
+        "Do not rely on the draws that you gave: their chains contradict each other.",
+        "Do not use the draws that you gave: their chains contradict each other.",
+    ),
 }
-DISAGREE = _headline(
-    "bad",
-    "The draws that you gave and those of this run disagree. Do not rely on either until you know "
-    "which is wrong.",
-    "The draws that you gave and those of this run disagree. Trust neither until you know which is "
-    "wrong.",
-)
-CONTRADICT = _headline(
-    "bad",
-    "Do not rely on the draws that you gave: their chains contradict each other.",
-    "Do not use the draws that you gave: their chains contradict each other.",
-)
+"""Answers, and their short forms."""
+
+
+def diagnose(dt: xr.DataTree) -> list[str]:
+    """List the doubts about a result, the gravest first, each with a remedy.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc`, `lattice.anneal` or `temper`.
+
+    Returns
+    -------
+    list of str
+        Log densities that are NaN next to the posterior, unfinished chains, infinite weights,
+        forward runs on the real data that disagree with the posterior draws they were given, a
+        burn-in that is too short, a mean of log weights that does not exist, averages of weights
+        whose check fails (`evidence`), dead chains, divergences, transitions that cause most of a
+        wide gap, outlying weights, and any other wide gap. For `temper`: an interruption, few
+        passages from end to end, uneven visits.
+
+    Raises
+    ------
+    ValueError
+        If the result has no chains, or lacks a variable; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> real = xr.Dataset(dict(log_weight=("chain", np.array([-1.0, -np.inf]))))
+    >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
+    real: 1 of 2 log weights are infinite; the kernel accepted states where ...
+    """
+    return [doubt.with_remedy for doubt in doubts_of(dt)]
+
+
+@once
+def doubts_of(read: Reading) -> list[Finding]:
+    """Return the doubts about a result, the gravest first."""
+    if not read.is_tempering and Reading.annealed(read).is_null:
+        return []
+    checks = OF_TEMPERING if read.is_tempering else DOUBTS
+    return [finding for check in checks for finding in check(read)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,20 +173,19 @@ class Verdict:
         """Return the answer, a short line each."""
         answer = self.headline.brief if self.headline else ""
         found = [
-            each.brief
-            or (each.sentences[0] if each.sentences and each.status in ("open", "bad") else "")
+            each.brief or (each.text if each.status in ("open", "bad") else "")
             for each in self.findings
         ]
-        return "\n".join(filter(None, [answer, *found, *self._next]))
+        return "\n".join(filter(None, [answer, *found, self._next]))
 
     @property
-    def _next(self) -> list[str]:
-        return [f"Next: {self.remedy}"] if self.remedy else []
+    def _next(self) -> str:
+        return f"Next: {self.remedy}" if self.remedy else ""
 
     @cached_property
     def text(self) -> str:
-        """Return the verdict and what to do next, a sentence a line."""
-        return "\n".join([*self.sentences(), *self._next])
+        """Return the verdict and what to do next, a finding a line."""
+        return "\n".join(filter(None, [*self.sentences(), self._next]))
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -126,8 +198,8 @@ class Verdict:
     def sentences(self, impersonal: bool = False) -> list[str]:
         """Return the verdict without what to do next, to its reader or for a paper."""
         headline = [self.headline] if self.headline else []
-        told = [each.text for each in (*headline, *self.findings) if each.text]
-        return list(map(for_paper, told)) if impersonal else told
+        found = [each.text for each in (*headline, *self.findings) if each.text]
+        return list(map(for_paper, found)) if impersonal else found
 
     def __repr__(self) -> str:
         return self.text if self.details else self.brief
@@ -202,7 +274,7 @@ def verdict(
     of such a run, on average over data sets like the simulated ones
     (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs. For
     burned-in starts, their distance from the posterior must be added: it is estimated and included
-    if runs weigh draws, and unknown if they anneal. For posterior draws, it presupposes that these
+    if runs weight draws, and unknown if they anneal. For posterior draws, it presupposes that these
     are right. *Real weights* is the same of the runs on the real data alone, without a certificate.
     *Shortfall* and *model* say whether the real data are like the simulated ones; see
     `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a confidence, since
@@ -239,56 +311,62 @@ def verdict(
 @once
 def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None) -> Verdict:
     """Return the verdict; see `verdict`."""
-    findings = tuple(findings_of(read, confidence, look))
+    findings = tuple(_findings(read, confidence, look))
     found = {finding.status for finding in findings}
     status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
     errors = {finding.name for finding in findings if finding.status == "bad"}
-    headline, given = HEADLINES[status], kept_agreement(read)
-    if status == "bad" and given and not read.too_low:
-        if given.contradicts and errors <= {"draws", "both sides"}:  # reverse runs start from them
-            headline = CONTRADICT
+    answer: str = status
+    if status == "bad" and read.agreement and not read.too_low:
+        # Reverse runs start from the draws that were given.
+        if read.agreement["contradicts"] and errors <= {"draws", "both sides"}:
+            answer = "contradict"
         elif errors == {"draws"}:
-            headline = DISAGREE
-    # Without simulated data only log ML was asked for.
-    is_asked = read.has("forward") or status == "bad"
-    return Verdict(status, headline if is_asked else None, findings, _next(read, findings))
+            answer = "disagree"
+    headline = None
+    if read.has("forward") or status == "bad":  # without simulated data only log ML was asked for
+        text, brief = HEADLINES[answer]
+        headline = Finding("verdict", status, text, brief=brief)
+    remedies = {
+        each: [found.remedy for found in findings if found.status == each and found.remedy]
+        for each in ("bad", "open", None)
+    }
+    doubts = [doubt.with_remedy for doubt in doubts_of(read)]
+    remedy = [*remedies["bad"], *remedies["open"], *doubts, *remedies[None], NO_REMEDY][0]
+    return Verdict(status, headline, findings, remedy)
 
 
-def _next(read: Reading, findings: tuple[Finding, ...]) -> Remedy:
-    """Return the first remedy: of bad checks, of open ones, the first doubt, of other checks."""
-
-    def remedies(status: Status | None) -> list[Remedy]:
-        return [each.remedy for each in findings if each.status == status and each.remedy]
-
-    doubts = [doubt.told for doubt in doubts_of(read)]
-    return next(iter([*remedies("bad"), *remedies("open"), *doubts, *remedies(None)]), NO_REMEDY)
+def _findings(read: Reading, confidence: float, look: int | None) -> list[Finding]:
+    """Return what the checks of `verdict` find."""
+    doubts = doubts_of(read)
+    log_ml: Check = partial(log_ml_finding, doubts=doubts)
+    certified: Check = partial(total_variation, doubts=doubts, confidence=confidence, look=look)
+    if read.is_null:
+        checks = [log_ml]
+    elif not read.has("forward"):
+        checks = [log_ml, *OF_REAL_DATA, nothing_simulated]
+    else:
+        before, after = [start, certified, order, simulated_from], [likeness, real_weights, log_ml]
+        checks = [*before, *OF_REAL_DATA, *after]
+    return [finding for check in [interrupted, *checks] for finding in check(read)]
 
 
 def warn(dt: xr.DataTree) -> None:
     """Log the gravest doubts about a result, at most three, and what to do next.
 
-    An error in here is logged too, so that no finished run is lost.
+    An error in here is logged too, so that no finished run is lost. Results of `temper` have no
+    verdict, and that of a system may have very many runs to judge; both have the first remedy.
     """
     try:
         read = Reading.of(dt)
-        doubts = doubts_of(read)[:MOST_WARNINGS]
-        step = _next_step(read, doubts) if doubts else NO_REMEDY
-        if [doubt.told for doubt in doubts] == [step]:  # whose first part is said already
-            step = doubts[0].remedy
-        told = [doubt.text for doubt in doubts]
-        told += [f"Next: {step}"] if step else []
+        doubts = doubts_of(read)[:3]
+        step = next((doubt.remedy for doubt in doubts if doubt.remedy), NO_REMEDY)
+        if doubts and not (read.is_tempering or read.is_system):
+            step = verdict_of(read).remedy
+            if [doubt.with_remedy for doubt in doubts] == [step]:  # whose first part is logged
+                step = doubts[0].remedy
+        lines = [doubt.text for doubt in doubts] + [f"Next: {step}"] * bool(step)
     except Exception:
         _log.exception("The result is complete, but diagnosing it failed.")
         return
-    for line in told:
+    for line in lines:
         _log.warning(line)
-
-
-def _next_step(read: Reading, doubts: list[Finding]) -> Remedy:
-    """Return the next step of the verdict, or the first remedy if there is no model.
-
-    Results of `temper` have no verdict, and that of a system may have very many runs to judge.
-    """
-    if read.is_tempering or read.is_system:
-        return next((doubt.remedy for doubt in doubts if doubt.remedy), NO_REMEDY)
-    return verdict_of(read).remedy

@@ -20,11 +20,10 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
 from pymc_bdmc.results.checks.missed import refuting_path
-from pymc_bdmc.results.compare import against_best, check_comparable
+from pymc_bdmc.results.compare import against_best, check_comparable, conclusions
 from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.finding import Table
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.strength import conclusions
-from pymc_bdmc.results.table import Table
 from pymc_bdmc.studies.runs import real_run, refuse
 
 COLUMNS = [

@@ -19,7 +19,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.estimators.tails import shape_by_states
-from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
+from pymc_bdmc.results.compare import BayesFactor, bayes_factor
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import Reweighing

@@ -9,7 +9,7 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.paths import DataPath
-from pymc_bdmc.results.pointwise import pointwise
+from pymc_bdmc.results.compare import pointwise
 from pymc_bdmc.sampling import sample_bdmc
 
 

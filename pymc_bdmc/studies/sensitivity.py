@@ -15,9 +15,9 @@ from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.finding import Table
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, built, model_of_runs
-from pymc_bdmc.results.table import Table
 from pymc_bdmc.studies.runs import real_run, refuse
 
 LARGEST_ERROR = 0.1

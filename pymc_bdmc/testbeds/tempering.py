@@ -25,8 +25,8 @@ from pymc_bdmc.estimators.simulated_tempering import (
     place_probabilities,
 )
 from pymc_bdmc.kernels import Step
-from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.verdict import warn
+from pymc_bdmc.results.write import run_attributes
 
 
 class _Chains:

@@ -13,7 +13,8 @@ from scipy.stats import binom
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.draws import as_idata
 from pymc_bdmc.density.joint import log_joint
-from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset, kept_agreement
+from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset
+from pymc_bdmc.results.reading import Reading
 
 RNG = np.random.default_rng(1)
 SIZE, SIGMA = 3, 1.0
@@ -405,10 +406,10 @@ def test_it_prints_and_shows_and_is_kept(result, tmp_path):
     dt.to_zarr(tmp_path / "run.zarr", consolidated=False)
     for file, options in (("run.nc", {}), ("run.zarr", dict(engine="zarr", consolidated=False))):
         with xr.open_datatree(tmp_path / file, **options) as stored:
-            kept = kept_agreement(stored)
-            assert (kept.status, kept.text) == (found.status, found.text)
-            np.testing.assert_allclose(kept.table["shift"], found.table["shift"])
-            assert kept.table.index.tolist() == found.table.index.tolist()
+            kept = Reading.of(stored).agreement
+            assert (kept["status"], kept["text"]) == (found.status, found.text)
+            np.testing.assert_allclose(kept["table"]["shift"], found.table["shift"])
+            assert kept["table"].index.tolist() == found.table.index.tolist()
 
 
 @pytest.mark.filterwarnings("ignore")  # of nutpie and what it needs

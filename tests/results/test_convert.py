@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines.recorder import Recorder
-from pymc_bdmc.results import convert
+from pymc_bdmc.results import write
 from tests.models import Y_SCHOOLS
 
 
@@ -128,7 +128,7 @@ def test_the_four_chains_are_parts_of_one_sample():
     )
 
     def reading(generator):
-        posterior = convert.posterior_dataset(particles, np.full(100, 4.0), generator)
+        posterior = write.posterior_dataset(particles, np.full(100, 4.0), generator)
         assert posterior.sizes == {"chain": 4, "draw": 100}
         x = posterior["x"].values
         assert np.unique(x).size == 400
@@ -148,7 +148,7 @@ def test_draws_are_the_effective_number_rounded_down_to_fours(worth, draws):
     weights = np.where(np.arange(40) < worth, 1 / worth, 0.0)[:, None]
     places = {"chain": np.arange(40), "particle": [0]}
     particles = xr.Dataset({"x": x}, places | {"bdmc_weight": (("chain", "particle"), weights)})
-    posterior = convert.posterior_dataset(particles, np.ones(40), np.random.default_rng(1))
+    posterior = write.posterior_dataset(particles, np.ones(40), np.random.default_rng(1))
     assert posterior.sizes == {"chain": 4, "draw": draws}
     assert posterior["x"].max() < worth
 
@@ -195,7 +195,7 @@ def test_models_with_masked_discrete_and_matrix_variables():
 
 
 def test_counts_of_different_lengths_end_in_nan():
-    stacked = convert._stacked([np.ones(2), np.ones((2, 3))])
+    stacked = write._stacked([np.ones(2), np.ones((2, 3))])
     np.testing.assert_array_equal(stacked[0], [[1, np.nan, np.nan]] * 2)
     np.testing.assert_array_equal(stacked[1], np.ones((2, 3)))
 
@@ -205,9 +205,9 @@ def test_moves_to_the_other_side_of_the_mean_add_no_draws():
     rng, shares = np.random.default_rng(7), np.full((16, 16 * 32), 1 / (16 * 16 * 32))
     size, sign = abs(rng.normal(size=(16, 1, 32))), rng.choice([-1, 1], size=(16, 16, 32))
     mirrored = {"x": (size * sign).reshape(-1, 1)}
-    assert convert._autocorrelation_time(mirrored, shares, 16) > 15
+    assert write._autocorrelation_time(mirrored, shares, 16) > 15
     independent = {"x": rng.normal(size=(16 * 16 * 32, 1))}
-    assert convert._autocorrelation_time(independent, shares, 16) < 2
+    assert write._autocorrelation_time(independent, shares, 16) < 2
 
 
 def test_a_data_set_without_a_finished_run_stands_beside_others():
@@ -217,7 +217,7 @@ def test_a_data_set_without_a_finished_run_stands_beside_others():
     sizes, rows = {"effective_size": np.ones(3)}, {"row_log_weight": np.ones((2, 5))}
     some = replace(none, by_chain=none.by_chain | rows, by_beta=none.by_beta | sizes)
     for runs in ([some, none], [none, some]):
-        found = convert.annealing_dataset(runs, betas)
+        found = write.annealing_dataset(runs, betas)
         sizes = found["effective_size"].isel(dataset=runs.index(none))
         assert sizes.isnull().all()
         assert found["effective_size"].notnull().any()

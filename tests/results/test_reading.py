@@ -9,8 +9,7 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.results.attributes import Attributes
-from pymc_bdmc.results.checks.moves import another_kernel, local_steps
+from pymc_bdmc.results.checks.runs import another_kernel, local_steps
 from pymc_bdmc.results.finding import PAPER, Finding, Remedy, for_paper
 from pymc_bdmc.results.reading import Reading, once
 from tests.results.test_summary import tree
@@ -50,8 +49,8 @@ def test_every_word_to_the_reader_is_said_somewhere():
 
 
 def test_a_finding_is_told_with_its_remedy():
-    assert Finding("x", "bad", ("One.", "Two."), Remedy("run it.")).told == "One. Two.; run it."
-    assert Finding("x", None, ("real: none",)).told == "real: none"
+    assert Finding("x", "bad", "One.", Remedy("run it.")).with_remedy == "One.; run it."
+    assert Finding("x", None, "real: none").with_remedy == "real: none"
 
 
 def test_a_check_is_computed_once():
@@ -94,7 +93,7 @@ def test_kernels_of_a_result_that_has_their_description_only(step, names):
 
 def test_attributes_of_a_call_are_those_that_are_read(schools_result):
     """Beside what is there for others: numbers of gradients, and log ML."""
-    known = {each.name for each in fields(Attributes)}
+    known = {each.name for each in fields(Reading)} - {"groups", "found"}
     others = ("burn_in", "path_reason", "log_ml", "gradients_")
     written = {name for name in schools_result.attrs if not name.startswith(others)}
     assert written <= known

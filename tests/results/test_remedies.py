@@ -13,9 +13,8 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.lattice import Ising, Potts
 from pymc_bdmc.results.checks.missed import sign_of_a_miss
-from pymc_bdmc.results.diagnose import doubts_of
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.verdict import verdict_of
+from pymc_bdmc.results.verdict import doubts_of, verdict_of
 from tests.call.test_posterior_draws import drawn
 from tests.models import conjugate_regression, eight_schools
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_bdmc.results.strength import conclusions, strength, times
+from pymc_bdmc.results.compare import conclusions, strength, times
 
 BARE = "not worth more than a bare mention"
 

@@ -9,9 +9,8 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.results.checks.moves import divergent_share
-from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.verdict import warn
+from pymc_bdmc.results.checks.runs import divergent_share
+from pymc_bdmc.results.verdict import doubts_of, warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):

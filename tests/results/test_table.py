@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_bdmc.results.table import Table
+from pymc_bdmc.results.finding import Table
 
 
 def test_long_tables_are_cut_in_rows_only():

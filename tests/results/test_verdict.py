@@ -14,7 +14,7 @@ from pymc.step_methods.arraystep import GradientSharedStep
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
 from pymc_bdmc.results.agreement import Agreement, agreement_dataset
-from pymc_bdmc.results.checks.likeness import model
+from pymc_bdmc.results.consistency import check_model
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
 from tests.results.test_consistency import BETAS, runs
@@ -177,7 +177,7 @@ def test_a_wrong_model_is_told():
         (2.8, "prior", None), (-4.3, "prior", "open"), (-4.3, "posterior", None),
     ]:  # fmt: skip
         row = pd.Series(extreme | {"value": value})
-        assert model(row, Reading({}, simulate=simulate), "tails of y").status == status
+        assert check_model(row, Reading({}, simulate=simulate), "tails of y").status == status
     right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
     assert "do not stand out" in right.text

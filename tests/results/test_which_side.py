@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.results.checks.which_side import ALPHA, missed_shares
-from pymc_bdmc.results.elements import paired_elements
+from pymc_bdmc.results.particles import paired_elements
 from tests.results.test_agreement import draws_of, tree
 
 SIZE = 4

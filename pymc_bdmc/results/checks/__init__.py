@@ -1,1 +1,1 @@
-"""One file a check: a reading in, a finding out, in numbers and without a word."""
+"""Checks of a result: a reading in, findings out, each with its sentences in plain sight."""

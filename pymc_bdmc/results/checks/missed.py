@@ -14,24 +14,23 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.paths.registry import PATHS
-from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.sandwich import certified_total_variation
 
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which what forward runs miss is estimated; chosen."""
+
 SHARES = (np.arange(200) + 0.5) / 200
 """Shares of the posterior, all equally probable, that forward runs may miss; chosen."""
 
 MOST_DIVERGENT = 0.01
 """Largest share of divergent transitions that is no sign of a miss; measured, as the others."""
+
 HEAVY_TAIL, KNOWN_TAIL = 0.5, 0.6
 """Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above 0.5 their
 variance does not exist, and so no standard error. If the tails of the fit follow from the model's
 structure, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
-
-CONFIDENCE = 0.998
-"""Confidence of `pymc_bdmc.estimators.refutes`; chosen."""
 
 LONGER = Remedy("use more temperatures or particles, or another kernel.")
 
@@ -42,20 +41,19 @@ def real_weights(read: Reading) -> Iterator[Finding]:
     It is an estimate without a certificate: runs that all miss a part have even weights.
     """
     log_weights = read.real.forward if read.sets_of("real") else np.empty(0)
-    n = log_weights.size
-    if n < 2 or not np.isfinite(log_mean_exp(log_weights)):
+    n, value = log_weights.size, _mean_lack(log_weights)
+    if n < 2 or np.isnan(value):
         return
-    value = mean_lack(log_weights)
-    left_out = np.array([mean_lack(np.delete(log_weights, i)) for i in range(n)])
+    left_out = np.array([_mean_lack(np.delete(log_weights, i)) for i in range(n)])
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
-    told = (
+    text = (
         "On your data alone, the weights of the runs put this total variation at "
         f"{value:.2g} ± {error:.1g}, without a certificate."
     )
-    yield Finding("real weights", None, (told,), value=value, error=error)
+    yield Finding("real weights", None, text, value=value, error=error)
 
 
-def mean_lack(log_weights: np.ndarray) -> float:
+def _mean_lack(log_weights: np.ndarray) -> float:
     """Return the mean of (1 − w/Z)₊, with the mean of w for Z; NaN without finite weights."""
     if not log_weights.size or not np.isfinite(log_mean_exp(log_weights)):
         return np.nan
@@ -67,10 +65,9 @@ def mean_lack(log_weights: np.ndarray) -> float:
 def refuting_path(read: Reading) -> str:
     """Return the name of the path whose scouts refute the runs on the real data, if any."""
     runs = read.real_log_weights
-    if not runs.size:
-        return ""
-    others = [(path, each) for path, each in read.scouts.items() if path != read.path]
-    return next((path for path, each in others if refutes(each, runs, CONFIDENCE)), "")
+    others = {path: each for path, each in read.scouts.items() if path != read.path}
+    refuting = (path for path, each in others.items() if refutes(each, runs, 0.998))  # chosen
+    return next(refuting, "") if runs.size else ""
 
 
 def two_paths(read: Reading) -> Iterator[Finding]:
@@ -79,7 +76,7 @@ def two_paths(read: Reading) -> Iterator[Finding]:
     If scouts on their own path are not refuted, that path is as good, and the runs are too short.
     """
     if path := refuting_path(read):
-        told = (
+        text = (
             f"A few runs on path {path!r} give a higher log ML than these, by more than chance "
             "explains, so these miss part of the posterior."
         )
@@ -88,12 +85,12 @@ def two_paths(read: Reading) -> Iterator[Finding]:
             remedy = LONGER
         elif path in PATHS:
             remedy = Remedy(f"pass path={path!r}.")
-        yield Finding("two paths", "bad", (told,), remedy)
+        yield Finding("two paths", "bad", text, remedy)
 
 
 @once
 def short_on_simulated(read: Reading) -> float:
-    """Estimate how much of log ML all runs on the real data may miss, in nats (RMS).
+    """Estimate how much of log ML all runs on the real data may miss, in nats (RMS, at least 0).
 
     Reverse runs show what forward runs miss, even if all forward weights agree. By Crooks' relation
     forward runs visit a part of the posterior with probability s/r if it holds the share s and
@@ -101,17 +98,6 @@ def short_on_simulated(read: Reading) -> float:
     runs on them all miss this part with probability (1 − s/r)^K, and log Ẑ is then too low by
     log((1 − s/r)/(1 − s)). The mean square of this, over the data sets, is added to the variance of
     log ML. docs/method.md derives it.
-
-    Parameters
-    ----------
-    read : DataTree or Reading
-        Of a result of `sample_bdmc`.
-
-    Returns
-    -------
-    float
-        Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets, or without
-        runs on the real data.
     """
     if not (gaps := gaps_on_simulated(read)) or not read.sets_of("real"):
         return 0.0
@@ -124,9 +110,11 @@ def gaps_on_simulated(read: Reading) -> list[float]:
     """Return log r of every simulated data set: log Ẑ of reverse runs less that of forward ones.
 
     Their standard error is taken off. It is noise that shows in the weights, so runs on the real
-    data show their own, and their standard error contains it.
+    data show their own, and their standard error contains it. Few data sets show nothing.
     """
-    return [_gap(*pair) for pair in simulated_pairs(read)]
+    pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
+    enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
+    return [_gap(*pair) for pair in pairs] if enough else []
 
 
 def _gap(forward: np.ndarray, reverse: np.ndarray) -> float:
@@ -158,21 +146,13 @@ def _short_beyond(read: Reading) -> float:
     by more than two standard errors. The former is of means of few weights, whose spread is that of
     single weights times a known factor.
     """
-    found, real = certified_total_variation(read), mean_lack(read.real_log_weights)
+    found, real = certified_total_variation(read), _mean_lack(read.real_log_weights)
     if found is None or not real < 1:
         return 0.0
     others = read.side("forward").chains - found.islands + 1
     excess = found.value - np.sqrt(1 / found.islands + 1 / others) * real
     error = clustered_mean(found.terms[:, None])[1]
     return float(-np.log1p(-min(excess, 0.999))) if excess > 2 * error else 0.0
-
-
-@once
-def simulated_pairs(read: Reading) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return forward and reverse log weights of every simulated data set; none if they are few."""
-    pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
-    enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
-    return pairs if enough else []
 
 
 @once
@@ -186,65 +166,48 @@ def sign_of_a_miss(read: Reading) -> str:
     pilot did not mix. Simulated data measure what runs miss, except at small scales, which no
     reverse run of theirs may start at. docs/method.md says what refusing them costs.
     """
-    if _is_fitted(read) and (names := read.unreached):
+    is_fitted = read.has("real") and read.path == "fitted"
+    if is_fitted and (names := read.unreached):
         sign = f"runs start at a fit, which does not reach small scales of the centred {names}"
         ways = [Remedy(f"write {names} non-centred")]
-    elif simulated_pairs(read):
+    elif gaps_on_simulated(read) or not read.has("real"):
         return ""
     else:
-        of_fit = _sign_of_the_fit(read)
+        of_fit = _sign_of_the_fit(read) if is_fitted else ""
         if not (sign := of_fit or _sign_of_the_kernel(read)):
             return ""
         ways = [Remedy("simulate data to measure it")]
         if read.centred_effects:
             if not of_fit:  # a fit that reaches them is the same non-centred
                 ways.insert(0, Remedy(f"write {read.centred_effects} non-centred"))
-        elif _is_fitted(read):
+        elif is_fitted:
             ways.insert(0, Remedy('use path="prior"'))
     return f"{sign}, so all runs may miss the same part: {', or '.join(ways)}"
 
 
-def _is_fitted(read: Reading) -> bool:
-    """Return whether runs on the real data start at a fit."""
-    return read.has("real") and read.path == "fitted"
-
-
-@once
 def _sign_of_the_fit(read: Reading) -> str:
     """Say why the fit where runs start may miss part of the posterior."""
-    if not _is_fitted(read):
-        return ""
-    limit = KNOWN_TAIL if read.knows_tails else HEAVY_TAIL
-    if (shape := _shape_of_fit(read)) > limit:
+    real = read.side("real")
+    anneals, shape = real.n_temperatures > 1, float(read.heavy_tail)
+    if not anneals and read.has("particles"):
+        shape = shape_of_weights(read.last_particles.weights.ravel())
+    if shape > (KNOWN_TAIL if read.knows_tails else HEAVY_TAIL):
         return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
-    if not _anneals(read) or read.peaks:  # two places do not mix, and the fit has both
-        return ""
-    rhat = read.side("real").pilot_rhat
-    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
+    # Two places do not mix, and the fit has both.
+    mixes = not anneals or read.peaks or not real.pilot_rhat > MAX_RHAT
+    return "" if mixes else f"the pilot behind the fit did not mix (R̂ {real.pilot_rhat:.2f})"
 
 
-@once
 def _sign_of_the_kernel(read: Reading) -> str:
     """Say why transitions may not reach part of the posterior.
 
     Rejections at a hard constraint count as divergences, so these alone are no sign.
     """
-    share = read.side("real").divergent_share if read.has("real") else 0.0
+    real = read.side("real")
+    share, rhat = real.divergent_share, real.pilot_rhat
     if share <= MOST_DIVERGENT:
         return ""
-    sign, rhat = f"{share:.1%} of the transitions diverged", read.side("real").pilot_rhat
+    sign = f"{share:.1%} of the transitions diverged"
     if read.centred_effects:
         return f"{sign}, with {read.centred_effects} centred"
     return f"{sign} and the pilot did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
-
-
-def _anneals(read: Reading) -> bool:
-    """Return whether the runs on the real data have more than one temperature step."""
-    return read.side("real").n_temperatures > 1
-
-
-def _shape_of_fit(read: Reading) -> float:
-    """Return Pareto k of weights of draws from the fit: of the runs if they do not anneal."""
-    if not _anneals(read) and read.has("particles"):
-        return shape_of_weights(read.last_particles.weights.ravel())
-    return float(read.heavy_tail)

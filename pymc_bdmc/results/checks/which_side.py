@@ -24,73 +24,46 @@ from pymc_bdmc.estimators import certified_lower, log_mean_exp
 from pymc_bdmc.estimators.agreement import effective_runs, exceeded
 from pymc_bdmc.reference.metric import estimate_metric
 from pymc_bdmc.reference.student import Reference, draw_reference, log_reference, make_reference
-from pymc_bdmc.results.elements import Elements
-from pymc_bdmc.results.unconstrained import Unconstrained
+from pymc_bdmc.results.particles import Elements, Unconstrained
 
 ALPHA = 1e-3
 """Probability that a side that is right is said to miss something."""
-MOST_DRAWS, MOST_PARTICLES = 2000, 4000
-"""Largest numbers of draws and of particles whose density is evaluated."""
-POINTS, BATCHES = 8000, 32
-"""Number of importance samples, and of their averages for the certified bound."""
-
-
-class Missed(NamedTuple):
-    """The parts of the posterior that each side is shown to miss; 0 if nothing is shown.
-
-    Attributes
-    ----------
-    too_low : float
-        Nats by which log ML of the run is too low, at least.
-    by_draws : float
-        Share of the posterior that the run finds where the draws have nothing, at least.
-    """
-
-    too_low: float
-    by_draws: float
 
 
 def missed_shares(
-    elements: Elements, model: pm.Model, log_weights: np.ndarray, worth: tuple[float, float]
-) -> Missed:
+    elements: Elements, model: pm.Model, log_weights: np.ndarray, ess: tuple[float, float]
+) -> tuple[float, float]:
     """Find the side that misses part of the posterior, by the density at both sides.
 
-    Parameters
-    ----------
-    elements : Elements
-        Draws and particles, with all free variables of the model.
-    model : pymc.Model
-        Discrete variables have no fit, so nothing is shown for a model with any.
-    log_weights : ndarray of shape (K,)
-        Log Ẑ of the runs on the real data, nats.
-    worth : tuple of float
-        Effective numbers of draws and of particles.
+    Returns the nats by which log ML of the run is too low, at least, and the share of the posterior
+    that the run finds where the draws have nothing, at least; both are 0 if nothing is shown, as
+    for a model with discrete variables, which have no fit. ``log_weights`` are log Ẑ of the runs on
+    the real data, and ``ess`` are the effective sample sizes of draws and of particles.
     """
     if any(rv.dtype.startswith(("int", "uint", "bool")) for rv in model.free_RVs):
-        return Missed(0.0, 0.0)
+        return 0.0, 0.0
     loan = Loan(model)
     density = Unconstrained(loan.density)
 
-    def side(source: np.ndarray, weights: np.ndarray, most: int, worth: float) -> _Side:
+    def side(source: np.ndarray, weights: np.ndarray, most: int, ess: float) -> _Side:
         every = -(-weights.size // most)
         values, weights = elements.values(source[:, ::every]), weights[:, ::every]
         theta = density.rows({rv.name: values[rv.name] for rv in model.free_RVs})
         log_density = np.nan_to_num(density.log_joint(theta), nan=-np.inf, neginf=-np.inf)
         weights = np.where(log_density > -np.inf, weights.ravel(), 0).reshape(weights.shape)
         weights /= weights.sum()
-        return _Side(theta, log_density, weights, min(worth, 1 / np.sum(weights**2)))
+        return _Side(theta, log_density, weights, min(ess, 1 / np.sum(weights**2)))
 
     try:
         with np.errstate(all="ignore"):
+            # At most so many densities are evaluated.
             equal = np.ones(elements.draws.shape[:2])
-            draws = side(elements.draws, equal, MOST_DRAWS, worth[0])
-            particles = side(elements.particles, elements.weights, MOST_PARTICLES, worth[1])
-            found = Missed(
-                _too_low(density.log_joint, particles, draws, log_weights),
-                _missed_by_draws(draws, particles),
-            )
+            draws = side(elements.draws, equal, 2000, ess[0])
+            particles = side(elements.particles, elements.weights, 4000, ess[1])
+            too_low = _too_low(density.log_joint, particles, draws, log_weights)
+            found = too_low, _missed_by_draws(draws, particles)
     except FloatingPointError:  # a density that is +∞ shows nothing
-        return Missed(0.0, 0.0)
+        return 0.0, 0.0
     loan.give_back()
     return found
 
@@ -104,7 +77,7 @@ class _Side(NamedTuple):
     """log p(θ, y), shape (n,), nats."""
     weights: np.ndarray
     """They add up to 1, by chain or run."""
-    worth: float
+    ess: float
     """Effective number."""
 
     def beyond(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -114,7 +87,7 @@ class _Side(NamedTuple):
         """
         fit = _fit(self.theta, self.weights.ravel())
         surplus = self.log_density - log_reference(fit, self.theta)
-        level = exceeded(surplus, self.weights, 1 / (self.worth + 1))
+        level = exceeded(surplus, self.weights, 1 / (self.ess + 1))
         return lambda theta, log_density: log_density - log_reference(fit, theta) > level
 
 
@@ -139,19 +112,17 @@ def _too_low(
     if len(inside) < 2 * draws.theta.shape[1]:
         return 0.0
     fit = _fit(inside, np.full(len(inside), 1 / len(inside)))
-    theta = draw_reference(fit, POINTS, np.random.default_rng(0))
+    theta = draw_reference(fit, 8000, np.random.default_rng(0))
     found = log_joint(theta)
     terms = np.where(is_beyond(theta, found), found - log_reference(fit, theta), -np.inf)
-    averages = [log_mean_exp(batch) for batch in terms.reshape(BATCHES, -1)]
+    averages = [log_mean_exp(batch) for batch in terms.reshape(32, -1)]
     share = 1 - ALPHA / 3
     lower = certified_lower(averages, share, kind="order statistics").lower
     scaled = np.exp(log_weights - log_weights.max())
     error = scaled.std(ddof=1) / scaled.mean() / np.sqrt(scaled.size)
     upper = log_mean_exp(log_weights) + stdtrit(scaled.size - 1, share) * error
     missed = np.exp(min(lower - upper, 30.0))
-    if missed <= _most(particles.worth, ALPHA / 3):
-        return 0.0
-    return float(np.log1p(missed))
+    return float(np.log1p(missed)) if missed > _most(particles.ess, ALPHA / 3) else 0.0
 
 
 def _missed_by_draws(draws: _Side, particles: _Side) -> float:
@@ -164,7 +135,7 @@ def _missed_by_draws(draws: _Side, particles: _Side) -> float:
         return 0.0
     jackknife = (len(w) - 1) / len(w) * np.sum(((by_run - of_runs * share) / (1 - of_runs)) ** 2)
     lower = float(share - stdtrit(degrees, 1 - ALPHA / 2) * np.sqrt(jackknife))
-    return lower if lower > _most(draws.worth, ALPHA / 2) else 0.0
+    return lower if lower > _most(draws.ess, ALPHA / 2) else 0.0
 
 
 def _most(n: float, alpha: float) -> float:

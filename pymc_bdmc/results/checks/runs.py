@@ -1,4 +1,4 @@
-"""Check whether the kernel moves: acceptance, divergences, and where the runs end."""
+"""Check runs: whether they are whole, the density defined everywhere, and whether kernels move."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,14 @@ import xarray as xr
 
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.density.hard_variables import sum_out
-from pymc_bdmc.results.evidence import tempering_rows
 from pymc_bdmc.results.finding import Finding, Remedy
-from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.runs import SIDES, Side
+from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap
+
+AGAIN = Remedy("run it again.")
+
+MOST_UNDEFINED = 1e-3
+"""Largest share of moves from posterior states that may end where the density is NaN; chosen."""
 
 MAX_DIVERGENT_SHARE = 0.01
 """Share of divergent transitions of one kind of runs from which it is a doubt; chosen."""
@@ -29,11 +32,72 @@ total variation is then at most 0.25, as in a good verdict, by Pinsker's inequal
 FEWEST = np.array([4, 8])
 """Fewest runs and particles for R̂; with fewer, means of good runs differ as much as states."""
 
-ROUNDING = 1e-9
-"""Relative standard deviation up to which a quantity counts as constant."""
 
-MAX_UNEVENNESS = 0.1
-"""Largest unevenness of the visits to the temperatures that is no doubt; chosen."""
+def interruption(read: Reading) -> str:
+    """Return what is left after Ctrl-C or a callback stopped the run; empty if nothing did."""
+    if not read.interrupted:
+        return ""
+    if read.is_tempering:
+        return f"Interrupted: {read.tempering.sizes['draw']} draws of each chain are kept."
+    sides = read.sides.values()
+    if any(np.isnan(side.log_weight).any() for side in sides):
+        done = ", ".join(
+            f"{each.n_finished} of {each.log_weight.size} {each.name}" for each in sides
+        )
+        return (
+            f"Interrupted: {done} chains were finished. They may not be a random sample of all, so "
+            "nothing is certified."
+        )
+    if read.last_round.get("meets_target", False) and not read.confirms:
+        return (
+            "Interrupted: the result is the round that met the target, and no new round has "
+            "confirmed it. It may have met the target by noise: its lower bound may be too high "
+            "and its gap too small. Certified bounds allow for this."
+        )
+    return "Interrupted: the result is the last finished round."
+
+
+def cut_short(read: Reading) -> Iterator[Finding]:
+    """Doubt an interrupted run."""
+    if left := interruption(read):
+        yield Finding("interruption", None, left)
+
+
+def interrupted(read: Reading) -> Iterator[Finding]:
+    """Report an interruption."""
+    if read.interrupted:
+        text = "The run was interrupted, so the finished part may not be a random sample."
+        yield Finding("interruption", "open", text, AGAIN)
+
+
+def undefined_near(read: Reading) -> str:
+    """Say where the density is NaN, if the posterior lies next to it; else return nothing."""
+    if not read.undefined or not read.undefined_posterior > MOST_UNDEFINED:
+        return ""
+    return (
+        f"the log density of {read.undefined} is NaN at {read.undefined_prior:.2%} of the prior "
+        f"draws and next to the posterior, of which {read.undefined_posterior:.1%} or more may be "
+        "lost"
+    )
+
+
+def undefined_far(read: Reading) -> str:
+    """Say where the density is NaN, if the posterior is far from it; else return nothing."""
+    if not read.undefined or undefined_near(read):
+        return ""
+    return (
+        f"The log density of {read.undefined} is NaN at {read.undefined_prior:.2%} of the prior "
+        "draws, and counts as −∞ there; the posterior is far from such values."
+    )
+
+
+def undefined(read: Reading) -> Iterator[Finding]:
+    """Doubt a density that is NaN next to the posterior."""
+    if near := undefined_near(read):
+        remedy = Remedy(
+            f"write {read.undefined} in a form that does not overflow, or bound the parameters."
+        )
+        yield Finding("undefined density", None, near, remedy)
 
 
 def dead(read: Reading) -> Iterator[Finding]:
@@ -54,7 +118,7 @@ def dead(read: Reading) -> Iterator[Finding]:
         only_kernel = read.discrete_variables and read.moves.is_compiled
         kernel = more_particles(read) if only_kernel else another_kernel(read)
         remedy = Remedy(f"their log weights widen the gap: {easier(read, kernel)}.")
-        yield Finding("acceptance", None, (found,), remedy)
+        yield Finding("acceptance", None, found, remedy)
 
 
 def divergent(read: Reading) -> Iterator[Finding]:
@@ -65,34 +129,18 @@ def divergent(read: Reading) -> Iterator[Finding]:
         return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
 
     if found := read.by_group(counted):
-        remedy = Remedy(f"{easier(read, local_steps(read))}.")
-        yield Finding("divergences", None, (found,), remedy)
+        yield Finding("divergences", None, found, Remedy(f"{easier(read, local_steps(read))}."))
 
 
 @once
 def divergent_share(read: Reading) -> float:
     """Return the share of transitions that diverged in the forward runs.
 
-    It is the larger share of the two kinds of data (real, simulated), over all temperatures and
-    particles of the final runs; 0 if divergences were not counted.
-
-    A divergent transition is rejected, so the weights are unbiased for any share. Measured on 108
-    calls for a centred funnel, v ~ N(0, s²), x_i ~ N(0, e^v), y_i ~ N(x_i, σ²) with s = 3, 6, 10
-    and 9 or 30 data (HMC and NUTS from the prior, log ML by quadrature): the share reached 0.83,
-    and errors did not grow with it. Below 0.1, from 0.1 to 0.4 and above it log ML was at most
-    0.33, 0.47 and 0.34 nats off, and the mean of v 0.15, 0.12 and 0.12 posterior standard
-    deviations (root mean square). So a large share refutes nothing by itself. It says that the
-    kernel hardly moves at the step size that the pilot chose, so that the result rests on the
-    weights alone. Up to `MOST_DIVERGENT`, at least four transitions in five did not diverge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from pymc_bdmc.results.checks.moves import divergent_share
-    >>> real = dict(log_weight=("chain", np.zeros(5)), divergences=("beta", np.array([0, 1, 2, 1])))
-    >>> round(divergent_share(xr.DataTree.from_dict(dict(real=xr.Dataset(real)))), 2)
-    0.27
+    It is the larger share of the two kinds of data, over all temperatures and particles; 0 if
+    divergences were not counted. A divergent transition is rejected, so weights stay unbiased: in
+    108 calls for centred funnels (HMC and NUTS from the prior, log ML by quadrature) the share
+    reached 0.83, and errors did not grow with it. So a large share refutes nothing by itself. It
+    says that the kernel hardly moves, so that the result rests on the weights alone.
     """
     sides = [read.side(forward) for forward, _ in SIDES.values() if read.has(forward)]
     return max((side.divergent_share for side in sides), default=0.0)
@@ -101,23 +149,23 @@ def divergent_share(read: Reading) -> float:
 def divergences(read: Reading) -> Iterator[Finding]:
     """Check whether most transitions did not diverge, if there are runs on the real data."""
     if read.has("real") and (share := divergent_share(read)) > MOST_DIVERGENT:
-        told = (
+        text = (
             f"{share:.0%} of the transitions diverged, so the kernel hardly moves where the "
             "posterior is narrow."
         )
-        yield Finding("divergences", "open", (told,), value=share, upper=MOST_DIVERGENT)
+        yield Finding("divergences", "open", text, value=share, upper=MOST_DIVERGENT)
 
 
 def ends(read: Reading) -> Iterator[Finding]:
     """Check whether the runs on the real data end alike."""
     name, rhat = rhat_of_runs(read)
     if rhat > MAX_RHAT:
-        told = (
+        text = (
             f"The runs on your data end in different places: R̂ of {name} between them is "
             f"{rhat:.2g}."
         )
         remedy = Remedy("use more particles, so that every run reaches all of these places.")
-        yield Finding("ends", "open", (told,), remedy, rhat, upper=MAX_RHAT)
+        yield Finding("ends", "open", text, remedy, rhat, upper=MAX_RHAT)
 
 
 @once
@@ -127,28 +175,14 @@ def rhat_of_runs(read: Reading) -> tuple[str, float]:
     Every run is a weighted population, and runs are weighted by their share of the total. With W
     the mean variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 if the runs
     agree, 1.4 if each of them has collapsed to a single ancestor, and far more if they end in
-    different modes. A single run with all the weight hides what the others found.
-
-    Parameters
-    ----------
-    read : DataTree or Reading
-        Of a result of `sample_bdmc`, with the group ``particles``.
-
-    Returns
-    -------
-    str, float
-        Name of the variable, with the index of its element, and R̂. R̂ is NaN if there are too few
-        particles or runs (`FEWEST`), or if every weight is zero.
-
-    References
-    ----------
-    Gelman and Rubin (1992), Inference from iterative simulation using multiple sequences.
+    different modes (Gelman and Rubin 1992). A single run with all the weight hides what the others
+    found. R̂ is NaN if there are too few particles or runs (`FEWEST`), or if every weight is zero.
 
     Examples
     --------
     >>> import numpy as np
     >>> import xarray as xr
-    >>> from pymc_bdmc.results.checks.moves import rhat_of_runs
+    >>> from pymc_bdmc.results.checks.runs import rhat_of_runs
     >>> x = np.repeat([0.0, 0.0, 10.0, 10.0], 8).reshape(4, 8) + np.arange(8) / 7
     >>> weights = (("chain", "particle"), np.full((4, 8), 1 / 32))
     >>> particles = xr.Dataset(dict(x=(("chain", "particle"), x)), dict(bdmc_weight=weights))
@@ -171,31 +205,15 @@ def rhat_of_runs(read: Reading) -> tuple[str, float]:
         spread = (((values - means) ** 2 * within).sum("particle") * of_runs).sum("chain")
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
         size = abs(values).max(("chain", "particle")).values
-        moves = (spread + between).values > (ROUNDING * size) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
+        # A relative standard deviation of 1e-9 is rounding of a constant, which says nothing.
+        moves = (spread + between).values > (1e-9 * size) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
             rhat = np.where(moves, np.sqrt(1 + between.values / spread.values), np.nan)
         if not np.isnan(rhat).all() and not np.nanmax(rhat) <= highest:
             place = np.unravel_index(np.nanargmax(rhat), rhat.shape)
             worst = f"{name}{[int(i) for i in place] if place else ''}"
             highest = float(rhat[place])
     return worst, highest
-
-
-def few_passages(read: Reading) -> Iterator[Finding]:
-    """Doubt log ML of simulated tempering whose chains seldom pass from end to end."""
-    row = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
-    if not row.valid:
-        found = f"the evidence cannot be trusted ({row.reason})"
-        remedy = Remedy("take more draws, or more temperatures where plot_tempering shows a knot.")
-        yield Finding("passages", None, (found,), remedy)
-
-
-def uneven_visits(read: Reading) -> Iterator[Finding]:
-    """Doubt simulated tempering that visits temperatures unevenly."""
-    if read.flatness > MAX_UNEVENNESS:
-        found = f"temperatures are visited unevenly, by up to {read.flatness:.0%}"
-        remedy = Remedy("take more chains, or a larger `initial`.")
-        yield Finding("visits", None, (found,), remedy)
 
 
 def another_kernel(read: Reading) -> str:
@@ -239,11 +257,6 @@ def non_centred(names: str) -> str:
     return f"write {names} non-centred, as mean + scale * z with z of unit scale"
 
 
-def larger_number(read: Reading) -> int:
-    """Return the next number of particles."""
-    return max(4 * read.n_particles, 16)
-
-
 def more_particles(read: Reading) -> str:
     """Return the option for the next number of particles."""
-    return f"particles={larger_number(read)}"
+    return f"particles={max(4 * read.n_particles, 16)}"

@@ -1,7 +1,8 @@
-"""Convert finished runs to the groups of an ArviZ DataTree."""
+"""Write finished runs as the groups of an ArviZ DataTree, with the attributes that all have."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from arviz_base import dict_to_dataset
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Annealing, Point, stack
+from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic
@@ -23,27 +27,30 @@ POSTERIOR_CHAINS = 4
 """Number of chains of the group ``posterior``; ArviZ asks for four to compare them."""
 
 
+def run_attributes(
+    schedule: Schedule, entropy: Entropy, started: float, interrupted: bool
+) -> dict[Hashable, str | float | int]:
+    """Return schedule, seed, seconds since ``started``, whether interrupted, and version."""
+    return {
+        "schedule": schedule.name,
+        "random_seed": recorded(entropy),
+        "sampling_time": time.perf_counter() - started,
+        "interrupted": int(interrupted),
+        "pymc_bdmc_version": VERSION,
+    }
+
+
 def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Dataset:
-    """Return the log weights by chain, and the records of the runs by β.
+    """Return log weights by chain and records by β of the runs in one direction, by data set.
 
-    Parameters
-    ----------
-    runs : sequence (dataset) of Annealing
-        Runs of one direction.
-    betas : ndarray of shape (T + 1,)
-        The schedule.
-
-    Returns
-    -------
-    Dataset
-        ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain), the second
-        by ``accepted_draw`` too where a chain waited for several;
-        ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
-        ``divergences`` and ``step_size`` by (dataset, beta). Of runs of several particles also
-        ``effective_size`` and ``resamplings`` by (dataset, beta), ``least_effective_size`` and
-        ``ancestors`` by (dataset, chain). On a path of the data ``row_log_weight`` by (dataset,
-        chain, row), if the temperatures end with each row. Of reverse runs that weigh draws
-        ``log_e_value`` and, after a burn-in, ``start_distance`` by (dataset, chain).
+    ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` are by (dataset, chain), the second by
+    ``accepted_draw`` too where a chain waited for several; ``log_likelihood_path``,
+    ``log_likelihood_sd`` (over chains), ``acceptance``, ``divergences`` and ``step_size`` by
+    (dataset, beta). Of runs of several particles also ``effective_size`` and ``resamplings`` by
+    (dataset, beta), ``least_effective_size`` and ``ancestors`` by (dataset, chain). On a path of
+    the data ``row_log_weight`` by (dataset, chain, row), if the temperatures end with each row. Of
+    reverse runs with weighted draws ``log_e_value`` and, after a burn-in, ``start_distance`` by
+    (dataset, chain).
     """
     data, dims = {}, {}
     for dim in ("chain", "beta"):
@@ -55,18 +62,13 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
             data[name] = _stacked([each.get(name, missing) for each in found])
             more = "row" if name == "row_log_weight" else "accepted_draw"
             dims[name] = [dim, *[more] * (data[name].ndim - 2)]
-    return dict_to_dataset(
-        data,
-        sample_dims=["dataset"],
-        dims=dims,
-        coords={"beta": betas},
-        inference_library=pm,
-        attrs={
-            "infinite_weights": int(np.isinf(data["log_weight"]).sum()),
-            "divergences": int(data["divergences"].sum()),
-            "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
-        },
-    )
+    attrs = {
+        "infinite_weights": int(np.isinf(data["log_weight"]).sum()),
+        "divergences": int(data["divergences"].sum()),
+        "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
+    }
+    options = {"coords": {"beta": betas}, "inference_library": pm, "attrs": attrs}
+    return dict_to_dataset(data, sample_dims=["dataset"], dims=dims, **options)
 
 
 def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -76,9 +78,8 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
     arrays = [array.reshape(len(array), -1) for array in arrays]
     longest = max(array.shape[1] for array in arrays)
     ends = [((0, 0), (0, longest - array.shape[1])) for array in arrays]
-    return np.array(
-        [np.pad(a, end, constant_values=np.nan) for a, end in zip(arrays, ends, strict=True)]
-    )
+    padded = zip(arrays, ends, strict=True)
+    return np.array([np.pad(array, end, constant_values=np.nan) for array, end in padded])
 
 
 def particles_dataset(
@@ -89,23 +90,14 @@ def particles_dataset(
 ) -> xr.Dataset:
     """Return the weighted last states of the runs on the real data, by (chain, particle).
 
-    If the runs made further moves at β = 1, the states after each move are further particles. The
+    ``ends`` are the last states of each run by variable, with their weights within the run. If the
+    runs made further moves at β = 1, the states after each move are further particles. The
     attribute ``sweeps`` counts the states of each of the N particles, of which the first are those
     after the last weight. ``autocorrelation_time`` is the number of states per independent one, for
     the element or squared deviation that mixes worst. The coordinate ``bdmc_weight`` has the
     normalised weights. The attribute ``pareto_k`` is Pareto k of the tail of the weights of the
     runs (Vehtari et al. 2024), and ``free_variables`` names the variables that are not
     Deterministics. `expectation` says whether averages can be trusted.
-
-    Parameters
-    ----------
-    density : TemperedDensity
-    ends : sequence (C) of (Point, ndarray of shape (N,))
-        Last states by variable, and their weights within the run.
-    log_weights : ndarray of shape (C,)
-        Log weights of the runs, nats.
-    n_particles : int
-        N.
     """
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     shape = len(ends), len(ends[0][1])
@@ -114,18 +106,17 @@ def particles_dataset(
         name: value.reshape(*shape, *value.shape[1:])
         for name, value in density.constrain(states).items()
     }
-    finite = log_weights[np.isfinite(log_weights)]
-    attrs = {
-        "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
-        "free_variables": [rv.name for rv in density.model.free_RVs],
-    }
-    dataset = _labelled(density, values, ["chain", "particle"], attrs)
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
     shares = weights[:, None] * np.array([within for _, within in ends])
-    sweeps = shape[1] // n_particles
-    time = _autocorrelation_time(states, shares, sweeps)
-    dataset.attrs |= {"sweeps": sweeps, "autocorrelation_time": time}
+    finite, sweeps = log_weights[np.isfinite(log_weights)], shape[1] // n_particles
+    attrs = {
+        "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
+        "free_variables": [rv.name for rv in density.model.free_RVs],
+        "sweeps": sweeps,
+        "autocorrelation_time": _autocorrelation_time(states, shares, sweeps),
+    }
+    dataset = _labelled(density, values, ["chain", "particle"], attrs)
     return dataset.assign_coords(bdmc_weight=(("chain", "particle"), shares))
 
 
@@ -157,33 +148,25 @@ def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> flo
 def posterior_dataset(
     particles: xr.Dataset, ancestors: np.ndarray, rng: np.random.Generator
 ) -> xr.Dataset:
-    """Resample weighted particles to draws of equal weight, dealt at random to four chains.
+    """Resample weighted particles to draws of equal weight, assigned at random to four chains.
 
     There is about one draw per effective particle, so that errors which assume independent draws
     are right. The number is at most the effective number of starts from which the particles
-    descend, and it is rounded down to a multiple of four, with at least one draw a chain. States
-    after further moves at β = 1 count by their autocorrelation time. Draws are assigned to chains
-    at random, so rank plots and R̂ compare four parts of one sample; they do not judge the runs.
-
-    Parameters
-    ----------
-    particles : Dataset
-        Result of `particles_dataset`.
-    ancestors : ndarray of shape (C,)
-        Number of starts from which the particles of each run descend.
-    rng : numpy.random.Generator
+    descend (``ancestors``, by run), and it is rounded down to a multiple of four, with at least one
+    draw a chain. States after further moves at β = 1 count by their autocorrelation time. Draws are
+    assigned to chains at random, so rank plots and R̂ compare four parts of one sample; they do not
+    judge the runs.
     """
     weights = particles["bdmc_weight"].values
     runs, sweeps = weights.sum(axis=1), particles.attrs.get("sweeps", 1)
     once = min(1 / np.sum(weights**2) / sweeps, 1 / np.sum(runs**2 / ancestors))
-    worth = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
-    length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors do not remove a draw
+    ess = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
+    length = max(1, int(round(ess, 6) / POSTERIOR_CHAINS))  # rounding errors do not remove a draw
     n = POSTERIOR_CHAINS * length
     places = rng.permutation(systematic(weights.ravel(), n, rng.random()))
-    chains = places.reshape(POSTERIOR_CHAINS, length)
+    chains = xr.DataArray(places.reshape(POSTERIOR_CHAINS, length), dims=("chain", "draw"))
     posterior = particles.drop_vars(["bdmc_weight", "chain", "particle"]).isel(
-        chain=xr.DataArray(chains // weights.shape[1], dims=("chain", "draw")),
-        particle=xr.DataArray(chains % weights.shape[1], dims=("chain", "draw")),
+        chain=chains // weights.shape[1], particle=chains % weights.shape[1]
     )
     posterior.attrs["sample_dims"] = ["chain", "draw"]  # ArviZ reduces over these and plots by them
     posterior = posterior.assign_coords(chain=np.arange(POSTERIOR_CHAINS), draw=np.arange(length))
@@ -194,9 +177,7 @@ def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) 
     """Return y* and θ* (constrained) of every simulated data set."""
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
-    observed = {
-        name: np.stack([each.data[name] for each in simulated]) for name in simulated[0].data
-    }
+    observed = stack([each.data for each in simulated])
     attrs = {key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs}
     return _labelled(density, free | observed, ["dataset"], attrs)
 
@@ -206,12 +187,8 @@ def burn_in_dataset(
 ) -> xr.Dataset:
     """Return reverse log weights by (burn_in, dataset, chain), the longest burn-in last.
 
-    Parameters
-    ----------
-    log_weights : callable
-        Function of a group's name that returns its log weights, shape (dataset, chain). The group
-        ``burn_in`` has the shorter burn-ins of each data set in turn.
-    simulated : sequence of Simulated
+    ``log_weights`` returns those of a group, shape (dataset, chain). The group ``burn_in`` has the
+    shorter burn-ins of each data set in turn.
     """
     longest = log_weights("reverse")
     shorter = log_weights("burn_in").reshape(len(longest), -1, longest.shape[1])
@@ -252,7 +229,5 @@ def _labelled(
         if any(lengths.get(dim, n) != n for dim, n in zip(wanted, shape, strict=False)):
             _log.debug(f"{name}: its dims {wanted} are left out, since its shape is {shape}")
             del dims[name]
-    return dict_to_dataset(
-        dict(values), coords=coords, dims=dims, sample_dims=sample_dims, inference_library=pm,
-        attrs=attrs,
-    )  # fmt: skip
+    options = {"coords": coords, "dims": dims, "inference_library": pm, "attrs": attrs}
+    return dict_to_dataset(dict(values), sample_dims=sample_dims, **options)
