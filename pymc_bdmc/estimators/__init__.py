@@ -4,7 +4,7 @@
 only NumPy and SciPy.
 """
 
-from pymc_bdmc.base.names import public_names as _public_names
+from pymc_bdmc.base import public_names as _public_names
 from pymc_bdmc.estimators.agreement import DrawsComparison as DrawsComparison
 from pymc_bdmc.estimators.agreement import compare_draws as compare_draws
 from pymc_bdmc.estimators.agreement import copies as copies

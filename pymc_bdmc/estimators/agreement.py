@@ -138,7 +138,7 @@ class DrawsComparison:
 
 
 def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) -> DrawsComparison:
-    """Compare a sampler's draws with weighted particles of independent runs, each element alone.
+    """Compare a sampler's draws with weighted particles of independent runs, element by element.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ def _is_rounded(values: np.ndarray) -> bool:
     """Return whether all gaps between values are multiples of the smallest gap."""
     gaps = np.diff(np.unique(values))
     multiples = gaps / gaps.min(initial=np.inf)
-    return bool(np.all(np.abs(multiples - np.round(multiples)) <= 0.01))
+    return bool(np.all(np.abs(multiples - np.round(multiples)) <= 0.01))  # chosen
 
 
 def differing_directions(

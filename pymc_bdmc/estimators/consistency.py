@@ -208,7 +208,7 @@ def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Ite
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (sets - np.nansum(sets, axis=2, keepdims=True) / n) * np.sqrt(n / (n - 1))
     by_round = relative.swapaxes(0, 1)
-    for _ in range(199):
+    for _ in range(199):  # p-values are multiples of 1/200
         longest = rng.permutation(by_round[1].ravel())
         compared = longest if same else rng.permutation(by_round[0].ravel())
         yield np.stack([compared, longest]).reshape(by_round.shape).swapaxes(0, 1)

@@ -26,33 +26,19 @@ def exchangeability(
     rng: np.random.Generator,
     whole: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Test by variable whether independent draws have the stated density.
+    """Test by variable whether independent draws have the stated density; return p-values.
 
     With a gradient the draws move by Hamiltonian trajectories. Without one they move by Metropolis
-    steps of each variable alone, which have less power for variables with many elements. The test
-    compares the location and spread of every element and of all elements of a variable together,
-    and it compares log p.
+    steps of each variable separately, which have less power for variables with many elements. The
+    test compares the location and spread of every element and of all elements of a variable
+    together, and it compares log p (the key ``""``).
 
-    Parameters
-    ----------
-    thetas : ndarray of shape (n, d)
-        Draws. The last columns of θ may belong to no group, and are then constant.
-    log_density : callable
-        Function of an array like ``thetas`` that returns log p, shape (n,), nats, and its gradient
-        with respect to the columns of the groups, shape (n, m), or None.
-    groups : mapping of str to slice
-        Columns of every variable, which together are the first m columns.
-    whole : ndarray of bool, shape (m,), optional
-        Columns with integer values, which are possible only without a gradient.
-
-    Returns
-    -------
-    dict of str to float
-        p-values by group, which are valid for any n (see `symmetry_pvalues`). They are multiplied
-        by the number of comparisons, so if the draws are right, any of them is below α with a
-        probability of at most α. The key ``""`` is for log p. If draws lie outside the support, it
-        is the only key, with the value 0. The result is empty if fewer than twice `LEARNING` draws
-        have a finite log p and gradient.
+    ``groups`` are the columns of every variable, together the first m of the d columns of
+    ``thetas``; other columns stay constant. Columns that are ``whole`` have integer values, which
+    are possible only without a gradient. p-values are valid for any number of draws, and multiplied
+    by the number of comparisons, so that any of them is below α with a probability of at most α.
+    The result is ``{"": 0.0}`` if draws lie outside the support, and empty if fewer than twice
+    `LEARNING` draws have a finite log p and gradient.
     """
     values, gradients = log_density(thetas)
     if np.mean(values == -np.inf) > 0.01:  # more than rounding at an edge may explain; chosen

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Moves
-from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.results.runs import LOST
 from pymc_bdmc.simulations import FromPosterior
 

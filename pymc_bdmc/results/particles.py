@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.posterior import all_draws, check_observed
 from pymc_bdmc.results.reading import Reading
