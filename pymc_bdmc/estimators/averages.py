@@ -1,7 +1,7 @@
 """Average weights of forward or reverse runs, split or compare such averages, and find errors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,8 +51,7 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     >>> round(jarzynski_forward([0.0, 0.1, -0.1]).value, 4)
     0.0033
     """
-    forward = checked_weights(forward, "forward")
-    return Estimate(*_exponential_average(forward, "forward average"))
+    return _exponential_average(checked_weights(forward, "forward"), "forward average")
 
 
 def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
@@ -82,18 +81,16 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     >>> round(jarzynski_reverse([0.0, 0.1, -0.1]).value, 4)
     -0.0033
     """
-    reverse = checked_weights(reverse, "reverse")
-    value, error, *rest = _exponential_average(-reverse, "reverse average")
-    return Estimate(-value, error, *rest)
+    found = _exponential_average(-checked_weights(reverse, "reverse"), "reverse average")
+    return replace(found, value=-found.value)
 
 
-def _exponential_average(exponents: np.ndarray, method: str) -> tuple:
-    """Return the log of the mean weight, and the other fields of its `Estimate`."""
+def _exponential_average(exponents: np.ndarray, method: str) -> Estimate:
     check, k = check_average(exponents), exponents.size
     # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
     error = np.sqrt(max(k / check.size - 1, 0.0) / (k - 1)) if check.size > 0 and k > 1 else np.nan
     error *= student_factor(skewness_of_mean(exponents), k)
-    return log_mean_exp(exponents), float(error), method, check.valid, check.reason
+    return Estimate(log_mean_exp(exponents), float(error), method, check.valid, check.reason)
 
 
 @dataclass(frozen=True)

@@ -572,7 +572,7 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     >>> upper_confidence_bound([0.0] * 20), upper_confidence_bound([0.0] * 60)
     (0.1395, 0.049)
     """
-    values, counts = np.unique(_checked_terms(terms, "terms"), return_counts=True)
+    values, counts = _counted(terms, "terms")
     return _upper_end(values, counts, checked_delta(confidence))
 
 
@@ -610,7 +610,7 @@ def datasets_needed(
     >>> datasets_needed(0.05), datasets_needed(0.25, value=0.05), datasets_needed(0.05, value=0.1)
     (59, 13, None)
     """
-    values, counts = np.unique(_checked_terms(value, "value"), return_counts=True)
+    values, counts = _counted(value, "value")
     delta = checked_delta(confidence)
 
     def is_enough(datasets):
@@ -620,11 +620,12 @@ def datasets_needed(
     return number if number < MOST_DATASETS else None
 
 
-def _checked_terms(terms, name):
+def _counted(terms, name):
+    """Return the values of checked terms, and how often each occurs."""
     terms = np.ravel(np.asarray(terms, dtype=float))
     if terms.size == 0 or not ((terms >= 0) & (terms <= 1)).all():
         raise ValueError(f"{name} must be numbers between 0 and 1, at least one, not {terms}.")
-    return terms
+    return np.unique(terms, return_counts=True)
 
 
 def _upper_end(values, counts, delta):
