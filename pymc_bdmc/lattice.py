@@ -1,6 +1,6 @@
 """Ising and Potts models: compiled samplers with exact answers."""
 
-from pymc_bdmc.base.names import public_names as _public_names
+from pymc_bdmc.base import public_names as _public_names
 from pymc_bdmc.testbeds.lattice import Ising as Ising
 from pymc_bdmc.testbeds.lattice import Lattice as Lattice
 from pymc_bdmc.testbeds.lattice import Potts as Potts

@@ -1,6 +1,6 @@
 """Restricted Boltzmann machines: annealed, trained and scored, exact where small."""
 
-from pymc_bdmc.base.names import public_names as _public_names
+from pymc_bdmc.base import public_names as _public_names
 from pymc_bdmc.testbeds.rbm import RBM as RBM
 from pymc_bdmc.testbeds.rbm import anneal as anneal
 from pymc_bdmc.testbeds.rbm_training import HeldOut as HeldOut

@@ -12,10 +12,9 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.base.arguments import lower
+from pymc_bdmc.base.arguments import lower, refuse_unknown
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.base.unknown import refuse_unknown
 from pymc_bdmc.call import (
     Compilation,
     Ladder,

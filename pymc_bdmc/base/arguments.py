@@ -1,26 +1,18 @@
-"""Reject invalid or excessive arguments, with messages that name the argument and the remedy."""
+"""Reject invalid, excessive or unknown arguments; messages name the argument and the remedy."""
 
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from difflib import get_close_matches
 from numbers import Number, Real
 from typing import Any
 
 import numpy as np
 
-_MOST_CORES = 64
-"""Most threads or processes that may be requested on a machine with fewer cores."""
-
 
 def check_counts(**counts: int) -> None:
-    """Raise an error unless counts are integers of at least the minimum.
-
-    Raises
-    ------
-    ValueError
-        Names the argument.
-    """
+    """Raise a ValueError unless counts are integers of at least the minimum."""
     minimum = {"chains": 2, "burn_in": 0}
     for name, value in counts.items():
         least = minimum.get(name, 1)
@@ -30,13 +22,7 @@ def check_counts(**counts: int) -> None:
 
 
 def check_positive(**values: float | None) -> None:
-    """Raise an error unless values are None or positive, finite numbers.
-
-    Raises
-    ------
-    ValueError
-        Names the argument.
-    """
+    """Raise a ValueError unless values are None or positive, finite numbers."""
     for name, value in values.items():
         number = isinstance(value, Real) and not isinstance(value, bool)
         if value is not None and not (number and 0 < value < np.inf):
@@ -44,79 +30,76 @@ def check_positive(**values: float | None) -> None:
 
 
 def check_confidence(confidence: float) -> None:
-    """Raise an error unless a confidence is a number between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Raise a ValueError unless a confidence is a number between 0 and 1."""
     if not (isinstance(confidence, Real) and 0 < confidence < 1):
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence!r}.")
 
 
 def check_flags(**flags: bool) -> None:
-    """Raise an error unless flags are True or False, since any other value would pass as one.
-
-    Raises
-    ------
-    TypeError
-        Names the argument.
-    """
+    """Raise a TypeError unless flags are True or False, since any other value would pass as one."""
     for name, value in flags.items():
         if not isinstance(value, bool | np.bool):
             raise TypeError(f"{name}: must be True or False, got {value!r}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
-    """Raise an error unless the value is one of the choices.
-
-    The message also names ``others``, which are valid values that are not strings.
-
-    Raises
-    ------
-    ValueError
-        If the value is not a choice. The message names the argument and the choices.
-    """
+    """Raise a ValueError unless the value is a choice; ``others`` are valid but no strings."""
     if not isinstance(value, str) or value not in choices:
         *most, last = [*map(repr, choices), *others]
         known = f"{', '.join(most)} and {last}" if others else ", ".join([*most, last])
-        told = repr(value) if isinstance(value, str | Number) else f"a {type(value).__name__}"
-        raise ValueError(f"{name}: {told} is none of {known}.")
+        given = repr(value) if isinstance(value, str | Number) else f"a {type(value).__name__}"
+        raise ValueError(f"{name}: {given} is none of {known}.")
 
 
 def lower(name: Any) -> Any:
-    """Return a name in lower case, and anything else as it is.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.arguments import lower
-    >>> lower("NUTS")
-    'nuts'
-    """
+    """Return a name in lower case, and anything else as it is."""
     return name.lower() if isinstance(name, str) else name
 
 
+REMEDIES = {
+    "draws": "The group posterior has as many draws as the runs are worth. For more of them, pass "
+    "chains, the number of independent runs, or target_error, the standard error of log ML.",
+    "tune": "Pilots tune the kernels for as long as they need. For longer runs, pass temperatures.",
+    "target_accept": "The compiled kernels need none. For PyMC's NUTS, pass "
+    "step=functools.partial(pm.NUTS, target_accept=0.95).",
+    "nuts_sampler": 'Kernels of this package anneal the runs, such as step="nuts". To judge the '
+    "draws of another sampler, pass posterior=idata.",
+    "return_inferencedata": "The result is always a DataTree, with draws in its group posterior.",
+    "idata_kwargs": "Add log likelihoods by pm.compute_log_likelihood(dt, model=model).",
+    "seed": "Pass random_seed.",
+    "idata": "To judge draws, pass posterior=idata.",
+    "var_names": "The result has all free variables; choose among them afterwards.",
+    "trace": "The result is a DataTree. To save every finished run, pass store, a directory.",
+    "quiet": "Pass progressbar=False.",
+    "mp_ctx": "Pass cores, or an executor with processes of your own.",
+    "blas_cores": "Pass cores; every run uses one.",
+    "kernel": "Pass step.",
+    "threshold": "The adaptive schedule needs none. For another one, pass schedule.",
+    **dict.fromkeys(
+        ("nuts", "nuts_sampler_kwargs", "max_treedepth"),
+        "Pass step=functools.partial(pm.NUTS, ...) with options of PyMC's NUTS.",
+    ),
+    **dict.fromkeys(
+        ("init", "initvals", "n_init", "jitter_max_retries", "start"),
+        "Runs start at draws from the prior or from a fit; the bounds would not hold otherwise.",
+    ),
+}
+"""Remedies by the name of an argument of `pymc.sample` or `pymc.sample_smc`."""
+
+
+def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Raise a TypeError for the first unknown argument, with what to pass in its place."""
+    for name in unknown:
+        close = get_close_matches(name, list(known), n=1)
+        meant = f"Did you mean {close[0]}?" if close else "See help(bdmc.sample_bdmc)."
+        remedy = REMEDIES.get(name, meant)
+        raise TypeError(f"{name}: sample_bdmc has no such argument. {remedy}")
+
+
 def check_memory(needed: Callable[..., float], **arguments: int) -> None:
-    """Raise an error if the arguments need more memory than this machine has.
+    """Raise a ValueError if arguments need more memory than the machine has, with what would fit.
 
-    Parameters
-    ----------
-    needed : callable
-        Function that returns the least number of bytes needed, increasing in all arguments.
-    **arguments : int
-        Arguments of ``needed``.
-
-    Raises
-    ------
-    ValueError
-        If they do. The message names the arguments, the memory needed and available, and the
-        largest values that would fit.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.arguments import check_memory
-    >>> check_memory(lambda chains: 8 * chains, chains=10)
+    ``needed`` returns the least number of bytes for the arguments, and increases in all of them.
     """
     there = _memory()
     if needed(**arguments) <= there:
@@ -142,36 +125,14 @@ def _memory() -> float:
 
 
 def available_cores() -> int:
-    """Return the number of CPUs that this process may use, including hardware threads.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.arguments import available_cores
-    >>> available_cores() >= 1
-    True
-    """
+    """Return the number of CPUs that this process may use, including hardware threads."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
-    """Return the number of threads or processes, by default the available ones but at most 4.
-
-    Raises
-    ------
-    TypeError
-        If ``executor`` is not an `Executor`.
-    ValueError
-        If ``cores`` is not a positive integer, is far more than the machine has, or is given
-        together with an executor, or if the executor does not accept tasks.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.arguments import number_of_cores
-    >>> number_of_cores(2)
-    2
-    """
+    """Return the number of threads or processes, by default the available ones but at most 4."""
     if not isinstance(executor, Executor | None):
         raise TypeError(
             "executor: a concurrent.futures.Executor is needed, as Client.get_executor() of Dask "
@@ -180,25 +141,20 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
     if executor and cores is not None:
         raise ValueError("cores: the executor has its own workers; leave cores out.")
     if executor:
-        _check_takes_tasks(executor)
+        try:
+            executor.submit(int).cancel()
+        except Exception as error:
+            raise ValueError(
+                f"executor: it takes no tasks ({error!r}). Pass one that is not shut down and "
+                "whose workers run."
+            ) from error
     available = available_cores()
     if cores is None:
         return min(available, 4)
     check_counts(cores=cores)
-    if cores > max(available, _MOST_CORES):
+    if cores > max(available, 64):  # 64 are allowed on any machine
         raise ValueError(
             f"cores: {cores} are far more than the {available} of this machine; the result is the "
             "same for any number."
         )
     return int(cores)
-
-
-def _check_takes_tasks(executor: Executor) -> None:
-    """Raise an error if an executor is shut down or broken."""
-    try:
-        executor.submit(int).cancel()
-    except Exception as error:
-        raise ValueError(
-            f"executor: it takes no tasks ({error!r}). Pass one that is not shut down and whose "
-            "workers run."
-        ) from error

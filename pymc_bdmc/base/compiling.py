@@ -37,31 +37,11 @@ def njit(
     """Compile by `numba.njit`, with a disk cache that is never stale and may be unwritable.
 
     Numba itself checks only the file of the function, and misses changes of functions from other
-    files that were compiled into it. A division by zero gives NaN or infinity, as in NumPy: numba's
-    default, an exception, passes through no call by address.
-
-    Parameters
-    ----------
-    cache : bool, default False
-        Whether to keep compiled code on disk until one of its sources changes. It is kept in
-        numba's own directory (see ``NUMBA_CACHE_DIR``). If this directory is not writable, a
-        warning is logged and every process compiles again.
-    allocates : bool, default True
-        Whether the function makes or returns arrays. If not, numba does not count references to
-        the arguments, which would take as long as the arithmetic of a small model.
-    title : str, optional
-        Name to log if the function takes seconds to compile.
-    **options
-        Passed to `numba.njit`.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.compiling import njit
-    >>> @njit(nogil=True)
-    ... def double(x):
-    ...     return 2 * x
-    >>> double(1.5)
-    3.0
+    files that were compiled into it. With ``cache``, compiled code is valid until one of its
+    sources changes; ``title`` is logged if it has to be compiled. If ``allocates`` is false, numba
+    does not count references to arguments, which would take as long as the arithmetic of a small
+    model; such a function must not make or return arrays. A division by zero gives NaN or infinity,
+    as in NumPy: numba's default, an exception, passes through no call by address.
     """
 
     def decorate(function):
@@ -81,27 +61,7 @@ class CalledByAddress(types.WrapperAddressProtocol):
     """Compiled function that others take as an argument and call by its address.
 
     Numba compiles a function that is called by name again into every caller. A function called by
-    address is compiled once.
-
-    Parameters
-    ----------
-    function : dispatcher
-        Function compiled by `njit`. It must not raise, since no exception passes through the call.
-    signature : numba signature
-        Its only signature.
-
-    Examples
-    --------
-    >>> from numba import float64
-    >>> from pymc_bdmc.base.compiling import CalledByAddress, njit
-    >>> @njit()
-    ... def double(x):
-    ...     return 2 * x
-    >>> @njit()
-    ... def twice(function, x):
-    ...     return function(function(x))
-    >>> twice(CalledByAddress(double, float64(float64)), 1.5)
-    6.0
+    address is compiled once. It must not raise, since no exception passes through the call.
     """
 
     def __init__(self, function: Any, signature: Any):
@@ -125,23 +85,9 @@ class CalledByAddress(types.WrapperAddressProtocol):
 
 
 def quickest[T](title: str, *forms: Callable[[], T]) -> T:
-    """Return the first form that can be made of what is compiled: the fastest ones come first.
+    """Return the first form that can be made; forms are ordered from the fastest to the plain one.
 
-    All but the last are shortcuts. If one raises any exception, the cause is logged at debug level,
-    and the next one is made. An error of the last, plain form is raised.
-
-    Parameters
-    ----------
-    title : str
-        Name for the log.
-    *forms : callable
-        Functions without arguments, each of which makes one form.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.compiling import quickest
-    >>> quickest("a quotient", lambda: 1 / 0, lambda: float("inf"))
-    inf
+    All but the last are shortcuts, whose errors are logged at debug level. The last one may raise.
     """
     *shortcuts, plain = forms
     for make in shortcuts:
@@ -153,24 +99,13 @@ def quickest[T](title: str, *forms: Callable[[], T]) -> T:
 
 
 def in_a_line(error: Exception) -> str:
-    """Return the first line of an error, without numba's internal locations, or else its type.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.compiling import in_a_line
-    >>> in_a_line(ValueError("No such function"))
-    'No such function'
-    """
+    """Return the first line of an error, without numba's internal locations, or else its type."""
     lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
     return lines[0] if lines else type(error).__name__
 
 
 def declare(cls: Any, kind: Any) -> None:
-    """Set the numba type of all objects of a class.
-
-    Otherwise numba infers the type from every field at every call, which may take longer than the
-    call.
-    """
+    """Set the numba type of a class, which numba otherwise infers from all fields at every call."""
     cls._numba_type_ = kind
 
 
@@ -192,11 +127,6 @@ def load_numba() -> None:
 
     Numba loads each part only once, so Ctrl-C during the first compilation of a process would leave
     it unable to compile.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.compiling import load_numba
-    >>> load_numba()
     """
     with unbroken():
         import pytensor.link.numba.dispatch  # noqa: F401  registers its own types
@@ -249,22 +179,14 @@ def _say_that_nothing_is_kept(place: str) -> None:
 
 @functools.cache
 def stamp(path: Path) -> str:
-    """Return a hash of a source file and of all that it imports of its package and of this one.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from pymc_bdmc.base import compiling
-    >>> len(compiling.stamp(Path(compiling.__file__)))
-    64
-    """
-    digest, seen, ahead = hashlib.sha256(), set(), [path]
-    while ahead:
-        if (path := ahead.pop()) not in seen:
+    """Return a hash of a source file and of all that it imports of its package and of this one."""
+    digest, seen, waiting = hashlib.sha256(), set(), [path]
+    while waiting:
+        if (path := waiting.pop()) not in seen:
             seen.add(path)
             text = path.read_bytes()
             digest.update(text)
-            ahead += _imports(path)
+            waiting += _imports(path)
     return digest.hexdigest()
 
 

@@ -37,26 +37,9 @@ class _Handler:
 def interruptible() -> Iterator[np.ndarray]:
     """Turn the first Ctrl-C into a flag, to keep finished work, and raise at the second one.
 
-    Yields
-    ------
-    ndarray of shape (1,), uint8
-        Flag that is 0 until Ctrl-C and 1 afterwards. Loops, including compiled ones, end early if
-        it is set. Inside another `interruptible` the flag is that of the outer one.
-
-    Notes
-    -----
-    Only the main thread receives signals. In other threads, and if the caller ignores Ctrl-C, the
-    flag stays 0. Calls that block in C code continue after Ctrl-C, so give them a time limit and
-    check the flag in a loop.
-
-    Examples
-    --------
-    >>> import signal
-    >>> from pymc_bdmc.base.interrupts import interruptible
-    >>> with interruptible() as stop:
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     print("kept", stop)
-    kept [1]
+    The flag has shape (1,); it is 1 after Ctrl-C, and loops, also compiled ones, then end early.
+    Only the main thread receives signals, and none if the caller ignores Ctrl-C. Calls that block
+    in C code continue, so give them a time limit and check the flag in a loop.
     """
     with _handler() as handler:
         yield handler.stop
@@ -65,23 +48,7 @@ def interruptible() -> Iterator[np.ndarray]:
 class nothing_to_keep:
     """Raise KeyboardInterrupt at the first Ctrl-C, even if the code within suppresses it.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        At once, even if Ctrl-C came before the block, or at the end of the block if the code
-        suppressed the interruption or converted it to another error.
-
-    Examples
-    --------
-    >>> import signal
-    >>> from contextlib import suppress
-    >>> from pymc_bdmc.base.interrupts import nothing_to_keep
-    >>> try:
-    ...     with nothing_to_keep(), suppress(BaseException):
-    ...         signal.raise_signal(signal.SIGINT)
-    ... except KeyboardInterrupt:
-    ...     print("left")
-    left
+    It is raised at once, also if Ctrl-C came before the block, or else at the end of the block.
     """
 
     def __enter__(self) -> None:
@@ -103,26 +70,7 @@ class nothing_to_keep:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Delay Ctrl-C to the end of the block, for code that must not be interrupted.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the end of the block, unless inside `interruptible`.
-
-    Examples
-    --------
-    >>> import signal
-    >>> from pymc_bdmc.base.interrupts import unbroken
-    >>> try:
-    ...     with unbroken():
-    ...         signal.raise_signal(signal.SIGINT)
-    ...         print("whole")
-    ... except KeyboardInterrupt:
-    ...     print("left")
-    whole
-    left
-    """
+    """Delay Ctrl-C to the end of the block, where it is raised unless inside `interruptible`."""
     keeps = isinstance(signal.getsignal(signal.SIGINT), _Handler)
     with _handler() as handler:
         outside, handler.raises = handler.raises, False

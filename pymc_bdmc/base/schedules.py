@@ -17,13 +17,6 @@ __all__ = [
     "mean_between", "power", "sigmoid", "thermodynamic_length",
 ]  # fmt: skip
 
-_BYTES_A_TEMPERATURE = 40
-"""Memory per temperature of the arrays from which a schedule is made."""
-
-NORMAL = 2.0**100
-"""Factor without rounding that makes numbers between float64's smallest and smallest normal one
-normal, so that slopes between inverse temperatures do not overflow. Derived."""
-
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -52,7 +45,12 @@ class Schedule:
     name: str = "explicit"
 
     def __post_init__(self):
-        betas = _numbers(self.betas)
+        betas = np.array(self.betas)
+        if betas.dtype.kind not in "iuf":
+            raise ValueError(
+                f"schedule: inverse temperatures are real numbers, got {self.betas!r}."
+            )
+        betas = betas.astype(float)
         if betas.ndim != 1 or len(betas) < 2:
             raise ValueError(
                 f"temperatures: need at least the values 0 and 1, got shape {betas.shape}."
@@ -87,14 +85,6 @@ class Schedule:
         return np.diff(self.betas)
 
 
-def _numbers(betas: ArrayLike) -> np.ndarray:
-    """Return a copy as floats, or raise an error for strings and other non-numbers."""
-    values = np.array(betas)
-    if values.dtype.kind not in "iuf":
-        raise ValueError(f"schedule: inverse temperatures are real numbers, got {betas!r}.")
-    return values.astype(float)
-
-
 def _from_curve(
     curve: Callable[[np.ndarray], np.ndarray], n_temperatures: int, name: str
 ) -> Schedule:
@@ -103,10 +93,9 @@ def _from_curve(
         raise ValueError(f"temperatures: must be a whole number, got {n_temperatures!r}.")
     if n_temperatures < 1:
         raise ValueError(f"temperatures: must be at least 1, got {n_temperatures}.")
-    check_memory(
-        lambda temperatures: _BYTES_A_TEMPERATURE * temperatures, temperatures=int(n_temperatures)
-    )
-    betas = np.asarray(curve(np.linspace(0, 1, int(n_temperatures) + 1)), dtype=float)
+    size = int(n_temperatures)
+    check_memory(lambda temperatures: 40 * temperatures, temperatures=size)  # bytes of five arrays
+    betas = np.asarray(curve(np.linspace(0, 1, size + 1)), dtype=float)
     betas[0], betas[-1] = 0.0, 1.0
     return Schedule(betas, name)
 
@@ -240,8 +229,9 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     array([-9., -5., -1.])
     """
     means = np.asarray(means, dtype=float)
-    at, knots = (NORMAL * np.asarray(each, dtype=float) for each in (betas, known))
-    place = np.interp(at, knots, np.arange(len(means)))
+    # Scaling without rounding makes subnormal numbers normal, so that slopes do not overflow.
+    at, grid = (2.0**100 * np.asarray(each, dtype=float) for each in (betas, known))
+    place = np.interp(at, grid, np.arange(len(means)))
     low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
     part = place - low
     with np.errstate(invalid="ignore"):  # 0·(−∞)
@@ -290,8 +280,9 @@ def make_schedule(
     >>> make_schedule("linear", 2).betas
     array([0. , 0.5, 1. ])
     """
+    are_values = np.ndim(cast(ArrayLike, temperatures)) > 0
     if isinstance(schedule, Schedule):
-        if np.ndim(cast(ArrayLike, temperatures)) or temperatures != default:
+        if are_values or temperatures != default:
             raise ValueError(
                 f"temperatures: the Schedule has {schedule.n_temperatures} already; leave them out."
             )
@@ -301,7 +292,7 @@ def make_schedule(
             f"schedule: unknown name {schedule!r}; choose one of "
             f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
-    if not np.ndim(cast(ArrayLike, temperatures)):
+    if not are_values:
         return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:
         raise ValueError(

@@ -59,19 +59,7 @@ class Piloting(IntEnum):
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:
-    """Return the entropy of a seed, or new entropy from the system if the seed is None.
-
-    Raises
-    ------
-    TypeError
-        For anything except an integer ≥ 0, a sequence of these, a SeedSequence or a Generator.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.base.streams import entropy_of
-    >>> entropy_of([7, 8])
-    [7, 8]
-    """
+    """Return the entropy of a seed, or new entropy from the system if the seed is None."""
     if random_seed is None:
         return cast(int, np.random.SeedSequence().entropy)
     if isinstance(random_seed, np.random.Generator):

@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.call.request import CHAINS
 from pymc_bdmc.density.constraints import constraints
 from pymc_bdmc.density.forward_graph import INTERPRETED

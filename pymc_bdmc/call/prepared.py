@@ -8,10 +8,10 @@ from math import prod
 from typing import cast
 
 from pymc_bdmc.base.arguments import check_memory
-from pymc_bdmc.base.corrected import fault
 from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Tuning
+from pymc_bdmc.base.upstream import fault
 from pymc_bdmc.call.annealing import Annealing
 from pymc_bdmc.call.opened import Campaign
 from pymc_bdmc.call.options import Ladder

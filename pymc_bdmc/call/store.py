@@ -14,8 +14,8 @@ import pytensor
 import xarray as xr
 from filelock import FileLock, Timeout
 
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.call.files import DamagedRecord, read_record, replacing, write_record
 from pymc_bdmc.call.rounds import Report, Round
 from pymc_bdmc.density.identity import digest

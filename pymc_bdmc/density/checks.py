@@ -22,9 +22,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.base.corrected import fault, parts_of
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.base.upstream import has_draws
+from pymc_bdmc.base.upstream import fault, has_draws, parts_of
 from pymc_bdmc.density.families import distribution, unknown_family
 
 MOST_SHOWN = 5

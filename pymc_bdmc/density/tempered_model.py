@@ -10,7 +10,7 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.model.transform.optimization import freeze_dims_and_data
 
-from pymc_bdmc.base.corrected import correct
+from pymc_bdmc.base.upstream import correct
 from pymc_bdmc.density.forward_graph import INTERPRETED
 
 

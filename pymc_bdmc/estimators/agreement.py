@@ -1,28 +1,17 @@
 """Compare a sampler's draws with the weighted particles of independent runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, stdtrit
-
-from pymc_bdmc.estimators.draws import batch_variance, number_of_batches, split_rhat
+from scipy.linalg import eigh
+from scipy.special import fdtrc, ndtr, stdtrit
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
 """Margins of the shift, the log ratio of deviations, and the distance of distributions."""
 
-GRID = np.arange(1, 20) / 20
-"""Pooled quantiles at which the error of the distance is measured."""
-
-FENCE = 0.75
-"""Values are clipped at this multiple of q95 − q05 beyond q05 and q95: 4.1 normal deviations."""
-
-NO_WEIGHT = 1e-12
-"""Largest weight of a particle that may be infinite, relative to the largest weight of all."""
-
-LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
-"""Least effective sample size and largest R̂ of draws that can be judged, and the p-value below
-which R̂ is significant."""
+LEAST_ESS, MOST_RHAT = 100, 1.01
+"""Least effective sample size and largest R̂ of draws that can be judged."""
 
 FALSE_ALARM = 0.005
 """Largest probability that draws from the posterior are called bad. A quarter of it is spent on the
@@ -32,14 +21,14 @@ off."""
 NEARLY_ALL = 0.9
 """Share of the draws of a chain that lie far off if the chain does."""
 
-NORMAL_RANGE = 3.29
-"""q95 − q05 of a normal distribution, in standard deviations."""
-
 FEWEST_RUNS = 4
 """Smallest effective number of runs from which an error is estimated."""
 
+BATCHES = 40
+"""Number of batches over all chains, each of which should exceed the autocorrelation time."""
+
 BLOCK = 2**22
-"""Largest number of array elements held in memory at a time."""
+"""Largest number of array elements in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +138,7 @@ class DrawsComparison:
 
 
 def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) -> DrawsComparison:
-    """Compare a sampler's draws with weighted particles of independent runs, each element alone.
+    """Compare a sampler's draws with weighted particles of independent runs, element by element.
 
     Parameters
     ----------
@@ -225,22 +214,20 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     array(['good', 'bad'], dtype='<U4')
     """
     draws, particles, weights = checked_samples(draws, particles, weights)
-    width = max(1, BLOCK // (draws[..., 0].size + particles[..., 0].size))
-    blocks = [
-        (draws[..., i : i + width], particles[..., i : i + width], weights)
-        for i in range(0, draws.shape[2], width)
+    chains, n, elements = draws.shape
+    width = max(1, BLOCK // (chains * n + weights.size))
+    found = [
+        _compare(draws[..., i : i + width], particles[..., i : i + width], weights, elements)
+        for i in range(0, elements, width)
     ]
-    found = [_compare(*block, draws.shape[2]) for block in blocks]
     joined = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     rhat, p_value = joined["rhat"].T
-    joined["rhat"] = np.where(p_value <= CHANCE / draws.shape[2], rhat, 1.0)
-    away, distances = zip(*map(_distances, *zip(*blocks, strict=True)), strict=True)
-    n = joined["own_ess"].min()
-    further = max(1.0, len(draws) / (NEARLY_ALL * FALSE_ALARM / 2 * (n + 1)))
-    reach = further * exceeded(np.max(distances, axis=0), weights, 1 / (n + 1))
-    return DrawsComparison(
-        **joined, away=np.concatenate(away), reach=np.full(draws.shape[2], reach)
-    )
+    joined["rhat"] = np.where(p_value <= 1e-3 / elements, rhat, 1.0)  # 1 if not significant
+    size = joined["own_ess"].min()
+    further = max(1.0, chains / (NEARLY_ALL * FALSE_ALARM / 2 * (size + 1)))
+    farthest = joined.pop("farthest").max(axis=0)
+    reach = further * exceeded(farthest, weights, 1 / (size + 1))
+    return DrawsComparison(**joined, reach=np.full(elements, reach))
 
 
 def checked_samples(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -261,7 +248,7 @@ def checked_samples(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, 
     if len(particles) < 2:
         raise ValueError("particles: two independent runs are needed for an error.")
     # A scale may overflow at a draw from a fit with long tails, which then has no weight.
-    lost = ~np.isfinite(particles).all(axis=2) & (weights <= NO_WEIGHT * weights.max())
+    lost = ~np.isfinite(particles).all(axis=2) & (weights <= 1e-12 * weights.max())
     particles = np.where(lost[..., None], particles[~lost][:1], particles)
     weights = np.where(lost, 0.0, weights)
     if not (np.isfinite(draws).all() and np.isfinite(particles).all()):
@@ -273,11 +260,10 @@ def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
     """Compare a block of all elements, all chains together; ``rhat`` comes with its p-value."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
-    width = FENCE * (grid[-1] - grid[0])
+    width = 0.75 * (grid[-1] - grid[0])  # clips a normal distribution at 4.1 deviations
     low, high = grid[0] - width, grid[-1] + width
-    a_in, b_in = np.clip(a, low, high), np.clip(b, low, high)
     center = grid[len(grid) // 2]  # avoids rounding for values far from zero
-    a_in, b_in = a_in - center, b_in - center
+    a_in, b_in = np.clip(a, low, high) - center, np.clip(b, low, high) - center
     mean_a, mean_b = a_in.mean(axis=0), w.ravel() @ b_in
     a_in, b_in = a_in - mean_a, b_in - mean_b
     var_a, var_b = np.mean(a_in**2, axis=0), w.ravel() @ b_in**2
@@ -299,6 +285,7 @@ def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, variances[0] / total, 0.5)
         degrees = 1 / (share**2 / (batches - 1) + (1 - share) ** 2 / freedom)  # Welch
+    away, farthest = _distances(draws, particles, weights)
     return {
         "estimate": np.stack([shift, log_ratio, distance], axis=-1),
         "error": np.sqrt(total),
@@ -307,13 +294,15 @@ def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
         "ess": np.minimum(worth[0], len(a)),
         "own_ess": np.minimum(worth[1], 1 / np.sum(w**2)),
         "rhat": split_rhat(a_in.reshape(draws.shape)),
+        "away": away,
+        "farthest": farthest[None],
         "ends": _ends(draws, a_in.reshape(draws.shape), elements),
     }
 
 
 def _ends(draws, clipped, elements: int) -> np.ndarray:
     """Return the means of two chains that contradict each other, or NaN, shape (elements, 2)."""
-    chains, n, _ = draws.shape
+    chains, n, width = draws.shape
     squared = np.array([batch_variance(chain[None]) for chain in clipped])
     variances, scale = clipped.var(axis=1), clipped.std(axis=(0, 1))
     known = (variances >= LEAST_ESS * squared) & (variances > (1e-9 * scale) ** 2)
@@ -321,12 +310,11 @@ def _ends(draws, clipped, elements: int) -> np.ndarray:
     reach = stdtrit(degrees, 1 - FALSE_ALARM / 4 / (2 * chains * elements)) * np.sqrt(squared)
     means = clipped.mean(axis=1)
     lower, upper = np.where(known, means - reach, -np.inf), np.where(known, means + reach, np.inf)
-    low, high = upper.argmin(axis=0)[None], lower.argmax(axis=0)[None]
-    apart = np.take_along_axis(lower, high, 0) > np.take_along_axis(upper, low, 0)
-    difference = np.take_along_axis(means, high, 0) - np.take_along_axis(means, low, 0)
-    apart &= difference > MARGINS[0] / 2 * scale
-    ends = np.take_along_axis(draws.mean(axis=1), np.concatenate([low, high]), 0)
-    return np.where(apart, ends, np.nan).T
+    low = upper.argmin(axis=0), np.arange(width)  # the chain with the lowest upper limit
+    high = lower.argmax(axis=0), np.arange(width)
+    apart = (lower[high] > upper[low]) & (means[high] - means[low] > MARGINS[0] / 2 * scale)
+    by_chain = draws.mean(axis=1)
+    return np.where(apart, [by_chain[low], by_chain[high]], np.nan).T
 
 
 def _distances(draws, particles, weights) -> tuple[np.ndarray, np.ndarray]:
@@ -334,11 +322,11 @@ def _distances(draws, particles, weights) -> tuple[np.ndarray, np.ndarray]:
     flat = particles.reshape(-1, particles.shape[2])
     order = np.argsort(flat, axis=0)
     below = np.cumsum(weights.ravel()[order], axis=0)
+    ordered = np.take_along_axis(flat, order, axis=0)
     low, middle, high = (
-        np.take_along_axis(flat, order, axis=0)[np.argmax(below >= q, axis=0), range(flat.shape[1])]
-        for q in (0.05, 0.5, 0.95)
+        ordered[np.argmax(below >= q, axis=0), range(flat.shape[1])] for q in (0.05, 0.5, 0.95)
     )
-    scale = (high - low) / NORMAL_RANGE
+    scale = (high - low) / 3.29  # q95 − q05 of a normal distribution, in standard deviations
     scale[~(scale > 1e-12 * np.abs(middle))] = np.inf  # without spread, there is no distance
     apart = np.quantile(np.abs(draws - middle) / scale, 1 - NEARLY_ALL, axis=1, method="lower")
     return apart.max(axis=0), np.max(np.abs(particles - middle) / scale, axis=2)
@@ -352,7 +340,7 @@ def exceeded(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 
 def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest distance of the distribution functions, and the pooled quantiles."""
+    """Return the largest distance of the distribution functions, and 19 pooled quantiles."""
     both = np.concatenate([a, b])
     order = np.argsort(both, axis=0)
     both = np.take_along_axis(both, order, axis=0)
@@ -361,7 +349,8 @@ def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, 
     last = np.append(both[1:] > both[:-1], np.ones((1, both.shape[1]), bool), axis=0)  # of ties
     distance = np.max(np.abs(of_a - of_b), axis=0, where=last, initial=0.0)
     pooled = (of_a + of_b) / 2
-    places = [np.minimum(np.sum(pooled < q - 1e-12, axis=0), len(both) - 1) for q in GRID]
+    levels = np.arange(1, 20) / 20
+    places = [np.minimum(np.sum(pooled < q - 1e-12, axis=0), len(both) - 1) for q in levels]
     return distance, np.take_along_axis(both, np.array(places), axis=0)
 
 
@@ -384,3 +373,159 @@ def _errors(of_a, of_b, draws, w) -> np.ndarray:
 def effective_runs(shares: np.ndarray) -> float:
     """Return (ΣW²)²/ΣW⁴, the number of equal runs that would estimate a variance as precisely."""
     return float(np.sum(shares**2) ** 2 / np.sum(shares**4))
+
+
+def batch_variance(values: np.ndarray) -> np.ndarray:
+    """Estimate the squared error of the mean of autocorrelated values by batch means.
+
+    ``values`` has the shape (chains, draws, elements), and the result (elements,).
+    """
+    length = _length_of_batches(*values.shape[:2])
+    long = _variance_of_batches(values, length)
+    if length < 4:
+        return long
+    return long + np.maximum(0, long - _variance_of_batches(values, length // 2))
+
+
+def number_of_batches(chains: int, draws: int) -> int:
+    """Return the number of whole batches."""
+    return chains * (draws // _length_of_batches(chains, draws))
+
+
+def _length_of_batches(chains, draws):
+    return max(1, draws // max(1, round(BATCHES / chains)))
+
+
+def _variance_of_batches(values, length):
+    chains, n, elements = values.shape
+    kept = values[:, n % length :]
+    means = kept.reshape(chains * (n // length), length, elements).mean(axis=1)
+    return means.var(axis=0, ddof=1) / len(means)
+
+
+def split_rhat(values: np.ndarray) -> np.ndarray:
+    """Return split R̂, and its p-value from batches within half chains."""
+    chains, n, elements = values.shape
+    each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
+    length = n // (2 * each)
+    if n < 8:  # half chains of three draws are too short for a variance
+        return np.tile([1.0, 1.0], (elements, 1))
+    kept = values[:, n - 2 * each * length :]
+    batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
+    between = batches.mean(axis=1).var(axis=0, ddof=1)
+    within = np.mean(kept.reshape(2 * chains, -1, elements).var(axis=1), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rhat = np.sqrt(1 + between / within)
+        ratio = between * each / batches.var(axis=1, ddof=min(1, each - 1)).mean(axis=0)
+    p_value = fdtrc(2 * chains - 1, max(2 * chains * (each - 1), 1), ratio)
+    return np.stack([np.nan_to_num(rhat, nan=1.0, posinf=np.inf), p_value], axis=-1)
+
+
+def copies(draws: ArrayLike) -> float:
+    """Return the mean number of copies of a draw, which is 1 unless draws were repeated.
+
+    Consecutive equal draws, as after a rejection, count once. Equal values that come from rounding
+    are not copies. They are recognised as multiples of a unit.
+
+    Parameters
+    ----------
+    draws : array_like of shape (chains, draws, elements)
+        Draws of continuous variables. Two draws are equal if all elements are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import copies
+    >>> copies(np.tile(np.random.default_rng(1).normal(size=(1, 100, 3)), (1, 10, 1)))
+    10.0
+    """
+    draws = np.ascontiguousarray(draws, dtype=float)
+    moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
+    kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
+    distinct = len(np.unique(kept, axis=0))
+    return 1.0 if all(map(_is_rounded, kept.T)) else len(kept) / distinct
+
+
+def _is_rounded(values: np.ndarray) -> bool:
+    """Return whether all gaps between values are multiples of the smallest gap."""
+    gaps = np.diff(np.unique(values))
+    multiples = gaps / gaps.min(initial=np.inf)
+    return bool(np.all(np.abs(multiples - np.round(multiples)) <= 0.01))  # chosen
+
+
+def differing_directions(
+    draws: ArrayLike, particles: ArrayLike, weights: ArrayLike
+) -> tuple[np.ndarray, DrawsComparison] | None:
+    """Find the directions in which draws and particles differ most, on half of both.
+
+    The first two directions have the largest and the smallest ratio of variances. They are
+    generalised eigenvectors of the covariance matrices. Along the third direction the means differ
+    most, in standard deviations. These directions show a wrong correlation, or a shift along a
+    narrow ridge, that no single element shows. They are compared on the other half of chains and
+    runs, so that their choice causes no bias. With many elements, the covariance matrices are
+    regularised, and only the elements that differ most are used.
+
+    Parameters
+    ----------
+    draws, particles, weights
+        As for `compare_draws`.
+
+    Returns
+    -------
+    directions : ndarray of shape (elements, 3)
+        Coefficients of the elements.
+    comparison : DrawsComparison
+        Three rows, from the halves that were not used to find the directions. If these halves are
+        too small, the function returns None instead of the directions and the comparison.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import differing_directions
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=(4, 1000))
+    >>> _, found = differing_directions(draws, rng.normal(size=(32, 64, 2)), np.ones((32, 64)))
+    >>> found.status(hypotheses=6).tolist()
+    ['bad', 'bad', 'bad']
+    """
+    draws, particles, weights = checked_samples(draws, particles, weights)
+    half = 19 * draws.shape[1] // 40  # of a single chain, with a gap between
+    first, second = (
+        (draws[::2], draws[1::2]) if len(draws) > 1 else (draws[:, :half], draws[:, -half:])
+    )
+    by_run = weights.sum(axis=1)
+    halves = (by_run[::2], by_run[1::2])
+    runs = min(effective_runs(each / each.sum()) if each.any() else 0.0 for each in halves)
+    if second[..., 0].size < LEAST_ESS or runs < FEWEST_RUNS:
+        return None
+    directions = _directions(first, particles[::2], weights[::2])
+    found = compare_draws(second @ directions, particles[1::2] @ directions, weights[1::2])
+    # Chains are judged by element.
+    return directions, replace(found, away=0 * found.away, ends=np.nan * found.ends)
+
+
+def _directions(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    a, b = (each.reshape(-1, each.shape[2]) for each in (draws, particles))
+    w = weights.ravel() / weights.sum()
+    low, high = np.quantile(a, [0.01, 0.99], axis=0)
+    below, above = np.quantile(b[w > 0], [0.01, 0.99], axis=0)
+    center = (low + high + below + above) / 4
+    reach = np.maximum(high, above) - np.minimum(low, below)
+    a, b = (np.clip(each - center, -2 * reach, 2 * reach) for each in (a, b))
+    mean_a, mean_b = a.mean(axis=0), w @ b
+    var_a, var_b = a.var(axis=0), w @ (b - mean_b) ** 2
+    scale = np.sqrt((var_a + var_b) / 2)
+    usable = np.flatnonzero(np.minimum(var_a, var_b) > (1e-9 * (np.abs(center) + reach)) ** 2)
+    worth = min(len(a), 1 / np.sum(w**2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = ((mean_a - mean_b) / scale) ** 2 + np.log(var_a / var_b) ** 2
+    chosen = usable[np.argsort(-score[usable])[: max(2, int(worth / 5))]]
+    found = np.zeros((len(scale), 3))
+    if chosen.size:
+        a, b = ((x - m)[:, chosen] / scale[chosen] for x, m in ((a, mean_a), (b, mean_b)))
+        ridge = np.eye(chosen.size) * chosen.size / worth
+        cov_a, cov_b = a.T @ a / len(a) + ridge, (b * w[:, None]).T @ b + ridge
+        vectors = eigh(cov_a, cov_b)[1][:, [-1, 0]]
+        apart = np.linalg.solve(cov_a + cov_b, (mean_a - mean_b)[chosen] / scale[chosen])
+        found[chosen] = np.column_stack([vectors, apart]) / scale[chosen, None]
+    return found

@@ -6,24 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from pymc_bdmc.estimators.checks import (
-    ROUNDING,
-    check_average,
-    checked_delta,
-    widening,
-)
-from pymc_bdmc.estimators.estimate import Estimate
-from pymc_bdmc.estimators.tails import pareto_shape
-
-FEWEST = 100
-"""Smallest number of values for judging a tail, which then has at least 20 values."""
-
-HEAVY = 0.7
-"""Pareto k from which a mean of hundreds of values is not trusted, as in PSIS (Vehtari et al.
-2024). A distribution with k ≥ 1/2 has no variance, with k ≥ 1 no mean."""
-
-LITTLE = 0.05
-"""Contribution of a heavy tail to the mean that is still accepted, in nats."""
+from pymc_bdmc.estimators.checks import ROUNDING, Estimate, check_average, checked_delta, widening
+from pymc_bdmc.estimators.tails import MIN_DRAWS, MOST_SHAPE, pareto_shape
 
 
 def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
@@ -61,15 +45,14 @@ def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
     (0.021, True)
     """
     values = _checked(log_ratios)
-    impossible = int(np.sum(values == -np.inf))
-    if impossible:
+    if impossible := int(np.sum(values == -np.inf)):
         reason = f"log p(θ, y) is −∞ at {impossible} of {values.size} draws of q"
         return Estimate(-np.inf, np.nan, "ELBO", True, reason)
-    judges, rest = np.split(values, [values.size // 2])
-    deviations = (rest - rest.mean()) / rest.size
-    valid, reason, tail = _judged(-judges, -deviations)
+    first, second = np.split(values, [values.size // 2])
+    deviations = (second - second.mean()) / second.size
+    valid, reason, tail = _check_tail(-first, -deviations)
     error = np.hypot(widening(deviations) * np.linalg.norm(deviations), tail)
-    return Estimate(float(rest.mean()), float(error), "ELBO", valid, reason)
+    return Estimate(float(second.mean()), float(error), "ELBO", valid, reason)
 
 
 class PosteriorMean(NamedTuple):
@@ -126,43 +109,40 @@ def posterior_log_ratio(
     >>> found.estimate.valid, round(found.estimate.error, 2)
     (True, 0.05)
     """
+
+    def no_mean(value: float, valid: bool, reason: str) -> PosteriorMean:
+        return PosteriorMean(Estimate(value, np.nan, "particles", valid, reason), np.nan)
+
     values, log_weights = np.asarray(log_ratios, float), np.asarray(log_weights, float)
     check = check_average(log_weights)
     if not check.size:
-        return _no_mean(np.nan, False, check.reason)
+        return no_mean(np.nan, False, check.reason)
     runs = np.exp(log_weights - log_weights.max())
     runs /= runs.sum()
     weights = runs[:, None] * np.asarray(shares, float)
     seen = weights > 0
     if np.isnan(values[seen]).any():
         reason = "particles lie at the edge of the support, up to floating-point rounding"
-        return _no_mean(np.nan, False, reason)
+        return no_mean(np.nan, False, reason)
     if (values[seen] == np.inf).any():
         share = float(weights[seen & (values == np.inf)].sum())
-        return _no_mean(np.inf, True, f"q is zero on {share:.2g} of the posterior")
+        return no_mean(np.inf, True, f"q is zero on {share:.2g} of the posterior")
     values = np.where(seen, values, 0.0)
-    judges = np.arange(values.size).reshape(values.shape) % 2 == 0
-    tail_of = _equal_weights(values[judges & seen], weights[judges & seen])
-    weights = np.where(judges, 0.0, weights)
+    in_tail = np.arange(values.size).reshape(values.shape) % 2 == 0  # particles that give the tail
+    tail_values = _equal_weights(values[in_tail & seen], weights[in_tail & seen])
+    weights = np.where(in_tail, 0.0, weights)
     if not weights.any():
-        return _no_mean(np.nan, False, "every weight is zero but those that judge the tail")
+        return no_mean(np.nan, False, "every weight is zero but those that judge the tail")
     weights /= weights.sum()
     value, k = float(np.sum(weights * values)), len(runs)
     parts = weights * (values - value)
-    valid, reason, tail = _judged(tail_of, parts)
+    valid, reason, tail = _check_tail(tail_values, parts)
     if not check.valid:
         valid, reason = False, f"weights of the runs: {check.reason}"
     own, evidence = parts.sum(axis=1), runs - 1 / k
-    scale = np.sqrt(k / max(k - 1, 0.5)) * widening(parts[~judges])
+    scale = np.sqrt(k / max(k - 1, 0.5)) * widening(parts[~in_tail])
     errors = [float(np.hypot(scale * np.linalg.norm(s), tail)) for s in (own, own - evidence)]
-    return PosteriorMean(Estimate(value, errors[0], _WEIGHTED, valid, reason), errors[1])
-
-
-_WEIGHTED = "particles"
-
-
-def _no_mean(value: float, valid: bool, reason: str) -> PosteriorMean:
-    return PosteriorMean(Estimate(value, np.nan, _WEIGHTED, valid, reason), np.nan)
+    return PosteriorMean(Estimate(value, errors[0], "particles", valid, reason), errors[1])
 
 
 def _equal_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -178,27 +158,28 @@ def _equal_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _checked(log_ratios: ArrayLike) -> np.ndarray:
     values = np.asarray(log_ratios, float).ravel()
-    if values.size < 4:
-        raise ValueError(f"{values.size} draws of q; 4 are needed, and {2 * FEWEST} for an error.")
+    n = values.size
+    if n < 4:
+        raise ValueError(f"{n} draws of q; 4 are needed, and {2 * MIN_DRAWS} for an error.")
     if np.isnan(values).any() or (values == np.inf).any():
         raise ValueError("log p(θ, y) − log q(θ) is NaN or +∞ at a draw of q.")
     return values
 
 
-def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
+def _check_tail(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
     """Return whether a mean can be trusted, why, and the contribution of its unseen tail.
 
     ``values`` give the shape of the upper tail. ``parts`` are the deviations of the other values,
     which give the mean.
     """
-    if values.size < FEWEST:
-        needed = f"too few to judge a tail: {FEWEST} are needed"
+    if values.size < MIN_DRAWS:
+        needed = f"too few to judge a tail: {MIN_DRAWS} are needed"
         return False, f"an effective sample of {values.size} draws, {needed}", 0.0
     if np.ptp(values) <= ROUNDING:
         return True, "all values are equal", ROUNDING
     shape = pareto_shape(values)
     tail = float(parts.max()) / (1 - np.clip(shape, 0.0, 0.95))
-    if shape < HEAVY or tail <= LITTLE:
+    if shape < MOST_SHAPE or tail <= 0.05:  # nats that a heavy tail may contribute; chosen
         return True, f"tail of Pareto k = {shape:.2g}", tail
     what = "the mean may be infinite" if shape >= 1 else "the mean converges too slowly"
     return False, f"{what}: tail of Pareto k = {shape:.2g}", tail

@@ -1,13 +1,96 @@
-"""Average over the posterior by weighted chains, and bootstrap any estimator."""
+"""Average weights of forward or reverse runs, split or compare such averages, and find errors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp, ndtri
 
-from pymc_bdmc.estimators.checks import check_average, checked_weights
-from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
+from pymc_bdmc.estimators.checks import (
+    Estimate,
+    EvidenceDraws,
+    check_average,
+    checked_weights,
+    effective_sample_size,
+    log_mean_exp,
+    log_sum_exp,
+    skewness_of_mean,
+    student_factor,
+    widening,
+)
+
+
+def jarzynski_forward(forward: ArrayLike) -> Estimate:
+    """Average the forward weights, log Ẑ = log (1/K) Σ w_k, as in annealed importance sampling.
+
+    This is Jarzynski's equality (Habeck 2017, Eq. 9; Neal 2001). The standard error by the delta
+    method is sd(w) / (mean(w) √K). With γ the skewness of w, it is widened by the factor 1 + 1.08
+    γ²/K + 1.21/K, so that ± 1.96 standard errors cover 95 % (Hall 1992, Sec. 2.6).
+
+    Parameters
+    ----------
+    forward : array_like of shape (K,)
+        Forward log weights, nats; may contain −∞.
+
+    Returns
+    -------
+    Estimate
+        Biased low by about var(w)/(2K mean(w)²). Valid if `check_average` is. Only the reverse
+        direction can show large weights that no forward chain found.
+
+    Raises
+    ------
+    ValueError
+        If there are no weights or one is NaN.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import jarzynski_forward
+    >>> round(jarzynski_forward([0.0, 0.1, -0.1]).value, 4)
+    0.0033
+    """
+    return _exponential_average(checked_weights(forward, "forward"), "forward average")
+
+
+def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
+    """Average the reciprocal reverse weights, log Ẑ = −log (1/K) Σ 1/w_k.
+
+    This is the reverse AIS estimator (RAISE) of Burda, Grosse and Salakhutdinov (2015). See also
+    Habeck (2017), Section 2. The standard error is by the delta method.
+
+    Parameters
+    ----------
+    reverse : array_like of shape (K,)
+        Reverse log weights, nats.
+
+    Returns
+    -------
+    Estimate
+        Biased high. Valid under the same check as `jarzynski_forward`.
+
+    Raises
+    ------
+    ValueError
+        If there are no weights or one is NaN.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import jarzynski_reverse
+    >>> round(jarzynski_reverse([0.0, 0.1, -0.1]).value, 4)
+    -0.0033
+    """
+    found = _exponential_average(-checked_weights(reverse, "reverse"), "reverse average")
+    return replace(found, value=-found.value)
+
+
+def _exponential_average(exponents: np.ndarray, method: str) -> Estimate:
+    check, k = check_average(exponents), exponents.size
+    # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
+    error = np.sqrt(max(k / check.size - 1, 0.0) / (k - 1)) if check.size > 0 and k > 1 else np.nan
+    error *= student_factor(skewness_of_mean(exponents), k)
+    return Estimate(log_mean_exp(exponents), float(error), method, check.valid, check.reason)
 
 
 @dataclass(frozen=True)
@@ -62,8 +145,7 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
     >>> round(float(weighted_average([0.0, 1.0], [0.0, 1.0]).value), 4)
     0.7311
     """
-    log_weights = checked_weights(log_weights, "forward")
-    values = np.asarray(values, dtype=float)
+    log_weights, values = checked_weights(log_weights, "forward"), np.asarray(values, dtype=float)
     n = log_weights.size
     if values.shape[:1] != (n,):
         raise ValueError(f"{n} log weights do not fit values of shape {values.shape}.")
@@ -73,13 +155,205 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
         return WeightedAverage(missing, missing, 0.0, False, check.reason)
     weights = np.exp(log_weights - log_weights.max())
     weights = (weights / weights.sum()).reshape(n, *[1] * (values.ndim - 1))
-    # States of zero weight may be infinite.
-    values = np.where(weights > 0, values, 0.0)
+    values = np.where(weights > 0, values, 0.0)  # states of zero weight may be infinite
     average = np.sum(weights * values, axis=0)
     error = np.full_like(average, np.nan)
     if n > 1:
         error = np.sqrt(n / (n - 1) * np.sum((weights * (values - average)) ** 2, axis=0))
     return WeightedAverage(average, error, check.size, check.valid, check.reason)
+
+
+@dataclass(frozen=True)
+class Reweighted:
+    """Result of `reweighted_evidence`.
+
+    Attributes
+    ----------
+    log_weights : ndarray of shape (K,)
+        Log weights of the runs under the new model, nats. Their average is unbiased for Z_new.
+    log_z : Estimate
+        Estimate of log Z_new.
+    log_ratio : Estimate
+        Estimate of log(Z_new/Z_old) from the same runs. Its error is smaller if the two averages
+        are correlated.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import reweighted_evidence
+    >>> found = reweighted_evidence([[0.7, 0.7]] * 2, [[0.5, 0.5]] * 2, [-1.0, -1.1])
+    >>> found.log_weights.round(3).tolist()
+    [-0.3, -0.4]
+    """
+
+    log_weights: np.ndarray
+    log_z: Estimate
+    log_ratio: Estimate
+
+
+def reweighted_evidence(
+    log_ratios: ArrayLike, shares: ArrayLike, log_weights: ArrayLike
+) -> Reweighted:
+    """Estimate log Z of a new model by reweighting the particles of runs on an old model.
+
+    The estimate (1/K) Σ_k Ẑ_k Σ_i W_ki f_new(θ_ki)/f_old(θ_ki) of Z_new is unbiased if f_old > 0
+    wherever f_new > 0. This holds for any schedule, since the particles of a run are properly
+    weighted by Ẑ_k W_ki (Del Moral, Doucet and Jasra 2006, Section 2). Particles of one run are
+    dependent, so errors are those of an average over K independent runs.
+
+    Parameters
+    ----------
+    log_ratios : array_like of shape (K, N)
+        log f_new(θ_ki) − log f_old(θ_ki), nats; −∞ if f_new is zero.
+    shares : array_like of shape (K, N)
+        Weights W_ki within each run, which add up to 1.
+    log_weights : array_like of shape (K,)
+        log Ẑ_k of the runs, nats; may contain −∞.
+
+    Returns
+    -------
+    Reweighted
+        Not valid if the averages of either model fail `check_average`. Pareto k of the weights of
+        the particles would show a small overlap of the two models. It is not checked here.
+
+    Raises
+    ------
+    ValueError
+        If a log ratio is NaN or +∞ at a particle that has weight, or as `jarzynski_forward` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import reweighted_evidence
+    >>> rng = np.random.default_rng(1)
+    >>> theta = rng.normal(size=(16, 100))  # exact draws, so that every log weight is 0
+    >>> log_ratios = np.log(2) - 1.5 * theta**2  # from N(0, 1) to N(0, 1/4)
+    >>> weights = rng.normal(0, 0.01, 16)
+    >>> found = reweighted_evidence(log_ratios, np.full((16, 100), 0.01), weights)
+    >>> bool(abs(found.log_z.value) < 3 * found.log_z.error)
+    True
+    """
+    log_weights = checked_weights(log_weights, "forward")
+    log_ratios, shares = np.asarray(log_ratios, float), np.asarray(shares, float)
+    seen = (shares > 0) & np.isfinite(log_weights)[:, None]
+    if not (log_ratios[seen] < np.inf).all():
+        raise ValueError("log_ratios: one is NaN or +∞ at a particle that has weight.")
+    with np.errstate(divide="ignore"):  # particles of weight zero, and runs without any
+        new = log_weights + logsumexp(np.where(seen, log_ratios, -np.inf), axis=1, b=shares)
+    return Reweighted(new, jarzynski_forward(new), log_ratio_of_averages(new, log_weights))
+
+
+def log_ratio_of_averages(above: ArrayLike, below: ArrayLike) -> Estimate:
+    """Estimate the logarithm of the ratio of two averages of weights over the same runs.
+
+    With u and v the normalised weights, the standard error by the delta method is √(K/(K−1) Σ (u_k
+    − v_k)²), which is derived here. It is widened for skewness, as in `jarzynski_forward`.
+
+    Parameters
+    ----------
+    above, below : array_like of shape (K,)
+        Log weights of the same runs, nats; may contain −∞.
+
+    Returns
+    -------
+    Estimate
+        Valid if both averages pass `check_average`. NaN and not valid if every weight of one of
+        them is zero.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or a log weight is NaN or +∞.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import log_ratio_of_averages
+    >>> found = log_ratio_of_averages([1.0, 2.0], [0.0, 1.0])
+    >>> round(found.value, 6), round(found.error, 6)
+    (1.0, 0.0)
+    """
+    pair = [checked_weights(each, "forward") for each in (above, below)]
+    k = pair[0].size
+    if pair[1].size != k:
+        raise ValueError(f"{k} log weights cannot be paired with {pair[1].size}.")
+    checks = [check_average(each) for each in pair]
+    if not all(check.size for check in checks):
+        return Estimate(np.nan, np.nan, "log ratio", False, "every weight is zero")
+    parts = np.subtract(*[np.exp(each - log_sum_exp(each)) for each in pair])
+    error = widening(parts) * float(np.linalg.norm(parts)) if k > 1 else np.nan
+    reasons = "; ".join(dict.fromkeys(check.reason for check in checks))
+    value = log_mean_exp(pair[0]) - log_mean_exp(pair[1])
+    return Estimate(value, error, "log ratio", all(check.valid for check in checks), reasons)
+
+
+class PredictiveDensities(NamedTuple):
+    """Log predictive densities of observations given the earlier ones, with errors, nats.
+
+    Attributes
+    ----------
+    value, error : ndarray of shape (N,)
+        log p(y_i | y_<i) and one standard error.
+    cumulative, cumulative_error : ndarray of shape (N,)
+        log p(y_1, …, y_i) and one standard error.
+    valid : ndarray of bool, shape (N,)
+        Whether the average over the runs up to each observation passes `check_average`.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    cumulative: np.ndarray
+    cumulative_error: np.ndarray
+    valid: np.ndarray
+
+
+def predictive_densities(log_weights: ArrayLike) -> PredictiveDensities:
+    """Estimate the predictive density of every observation from forward runs, with errors.
+
+    The weight of run k after observation i is w_ki = ∏_{j≤i} exp(log weight of j), and its average
+    over the runs is an unbiased estimate of p(y_1, …, y_i). The predictive density is the ratio of
+    two of these averages. The runs are independent, so by the delta method the error of its
+    logarithm is that of the mean of w_ki/w̄_i − w_k,i−1/w̄_i−1 over the runs. It is widened as in
+    `jarzynski_forward`.
+
+    Parameters
+    ----------
+    log_weights : array_like of shape (K, N)
+        Part of the log weight of every run that each observation added, nats; may be −∞.
+
+    Returns
+    -------
+    PredictiveDensities
+        Densities whose values sum to the last ``cumulative``, the logarithm of the mean weight.
+
+    References
+    ----------
+    Chopin (2002), A sequential particle filter method for static models, Section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import jarzynski_forward, predictive_densities
+    >>> parts = np.random.default_rng(0).normal(-1, 0.1, (50, 4))
+    >>> found = predictive_densities(parts)
+    >>> bool(abs(found.value.sum() - jarzynski_forward(parts.sum(axis=1)).value) < 1e-10)
+    True
+    """
+    parts = np.asarray(log_weights, dtype=float)
+    if parts.ndim != 2 or not parts.size:
+        raise ValueError(f"log_weights: shape (runs, observations) is needed, not {parts.shape}.")
+    totals = np.cumsum(parts, axis=1)
+    k = len(totals)
+    cumulative = logsumexp(totals, axis=0) - np.log(k)
+    with np.errstate(invalid="ignore"):  # where every weight is zero
+        shares = np.exp(totals - cumulative)
+        value = np.diff(cumulative, prepend=0.0)
+    before = np.concatenate([np.ones((k, 1)), shares[:, :-1]], axis=1)
+    widened = np.array([student_factor(skewness_of_mean(column), k) for column in totals.T])
+    error, cumulative_error = (
+        widened * np.std(each, axis=0, ddof=min(k - 1, 1)) / (np.sqrt(k) if k > 1 else np.nan)
+        for each in (shares - before, shares)
+    )
+    valid = np.array([check_average(column).valid for column in totals.T])
+    return PredictiveDensities(value, error, cumulative, cumulative_error, valid)
 
 
 def bootstrap(
@@ -132,3 +406,140 @@ def bootstrap(
     error = float(values.std(ddof=1)) if np.isfinite(values).all() else np.nan
     estimate = Estimate(full.value, error, f"{full.method}, bootstrap", full.valid, full.reason)
     return EvidenceDraws(values, estimate)
+
+
+@dataclass(frozen=True)
+class ErrorAnalysis:
+    """Analysis of the block averages L_M = log (1/M) Σ w of N weights.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        L_N corrected for its bias, with its standard error σ̂(N).
+    block_sizes : ndarray of shape (n_sizes,)
+        Block sizes M, which are powers of two that leave at least 32 blocks.
+    variance : ndarray of shape (n_sizes,)
+        σ̂²(M), the variance of L_M over the blocks, nats².
+    drift : ndarray of shape (n_sizes,)
+        Ĉ(M, N), the mean of L_M minus L_N, nats. It is the visible part of the bias B(M) = C(M, N)
+        + B(N).
+    limits : tuple of float
+        D̂−(N) and D̂+(N), which contain L_N − log Z with the requested probability, nats.
+    curves : ndarray of shape (3, n_sizes)
+        Three estimates of σ²(M), nats², from the spread of the blocks, from their bias, and from
+        the variance of single weights. They agree if the central limit theorem applies.
+    agreement : int or None
+        Smallest M from which the curves agree. If it is None, the limits do not hold.
+    mean_square_error : ndarray of shape (2, n_sizes)
+        Lower and upper limit of E(L_M − log Z)², nats².
+    """
+
+    estimate: Estimate
+    block_sizes: np.ndarray
+    variance: np.ndarray
+    drift: np.ndarray
+    limits: tuple[float, float]
+    curves: np.ndarray
+    agreement: int | None
+    mean_square_error: np.ndarray
+
+
+def error_analysis(
+    log_weights: ArrayLike, direction: str = "forward", *, probability: float = 0.95
+) -> ErrorAnalysis:
+    """Split the error of an exponential average into spread, visible and invisible bias.
+
+    This follows Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log
+    Z = C(M, N) + B(N). The drift C(M, N) = E[L_M] − E[L_N] is estimated by block means; B(N) is not
+    visible. If the mean weight of a block is close to normal with relative variance φ/M, expanding
+    the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. In place of their Eq. 50, this is tested by
+    comparing three estimates of σ²(M): the variance of the L_M, −2 times the bias Ĉ(M, N) −
+    φ̂/(2N), and φ̂/M.
+
+    The error of the given sample, D(N) = L_N − log Z (their Eq. 27), is random with mean B(N) =
+    −φ/(2N) and variance φ/N. So it lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Their limits (Eq. 29)
+    come from an interval for Z that is symmetric about the mean weight, −log(1 ∓ z √(φ̂/N)) =
+    ±z √(φ̂/N) + z² φ̂/(2N) + …, and are higher in second order. Weights are skewed to the right, so
+    L_N is too low more often than too high, and the lower limits used here have better coverage.
+
+    Parameters
+    ----------
+    log_weights : array_like of shape (N,)
+        Log weights of one direction in the order of the chains, nats.
+    direction : {"forward", "reverse"}
+        Reverse weights are averaged as 1/w, and all signs except that of the estimate refer to
+        log 1/Z.
+    probability : float
+        Probability of the limits.
+
+    Returns
+    -------
+    ErrorAnalysis
+        Its estimate is valid if the curves agree from some M on.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 64 weights, all are zero, one is NaN or impossible, or the
+        direction is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import error_analysis
+    >>> forward = np.random.default_rng(0).normal(-0.02, 0.2, size=4096)
+    >>> analysis = error_analysis(forward)
+    >>> analysis.agreement
+    1
+    >>> abs(analysis.estimate.value) < 3 * analysis.estimate.error
+    True
+    """
+    if direction not in ("forward", "reverse"):
+        raise ValueError(f"direction must be 'forward' or 'reverse', not {direction!r}.")
+    sign = 1 if direction == "forward" else -1
+    values = sign * checked_weights(log_weights, direction)
+    n, fewest = values.size, 32  # blocks; the variance over fewer is too noisy (25 %) to compare
+    if n < 2 * fewest:
+        raise ValueError(f"Block averages need {2 * fewest} chains or more, not {n}.")
+    if not np.isfinite(values).any():
+        raise ValueError(f"{direction}: every weight is zero.")
+
+    total = log_mean_exp(values)
+    relative_variance = max(n / effective_sample_size(values) - 1, 0.0) * n / (n - 1)
+    blocks = {}
+    for size in 2 ** np.arange(int(np.log2(n // fewest)) + 1):
+        rows = values[: n // size * size].reshape(-1, size)
+        averages = log_sum_exp(rows, axis=1) - np.log(size)
+        if np.isfinite(averages).all():  # a small block may have zero weights only
+            blocks[size] = averages
+    sizes, counts = np.array(list(blocks)), np.array([a.size for a in blocks.values()])
+    variance = np.array([a.var(ddof=1) for a in blocks.values()])
+    drift = np.array([a.mean() for a in blocks.values()]) - total
+
+    hidden, spread = -relative_variance / (2 * n), np.sqrt(relative_variance / n)
+    z = ndtri((1 + probability) / 2)
+    limits = (float(hidden - z * spread), float(hidden + z * spread))
+    curves = np.array([variance, -2 * (drift + hidden), relative_variance / np.maximum(sizes, 1)])
+    agreement = _first_agreement(sizes, counts, curves)
+    biases = drift + np.array(limits)[:, None]
+    smallest = np.where(np.prod(biases, axis=0) < 0, 0.0, np.abs(biases).min(axis=0))
+    errors = variance + np.array([smallest, np.abs(biases).max(axis=0)]) ** 2
+    found = f"curves agree from M = {agreement}" if agreement else "curves do not agree"
+    method, reason = f"{direction} average, block analysis", f"{found}, {n} chains"
+    value = float(sign * (total - hidden))
+    estimate = Estimate(value, float(spread), method, agreement is not None, reason)
+    return ErrorAnalysis(estimate, sizes, variance, drift, limits, curves, agreement, errors)
+
+
+def _first_agreement(sizes, counts, curves) -> int | None:
+    """Return the smallest block size from which the curves agree up to their noise and 15 %."""
+    if sizes.size == 0:
+        return None
+    by_spread, by_bias, by_weights = curves
+    noise_of_spread = by_spread * np.sqrt(2 / (counts - 1))
+    noise_of_bias = 2 * np.sqrt(by_spread / counts)
+    agree = np.abs(by_spread - by_weights) <= 2 * noise_of_spread + 0.15 * by_weights
+    agree &= np.abs(by_bias - by_weights) <= 2 * noise_of_bias + 0.15 * by_weights
+    agree &= by_weights <= 0.5  # beyond, the logarithm of a block's mean may not be expanded
+    unbroken = np.logical_and.accumulate(agree[::-1])[::-1]  # from here to the largest M
+    return int(sizes[np.argmax(unbroken)]) if unbroken[-1] else None

@@ -1,8 +1,8 @@
-"""Compare runs on real and on simulated data.
+"""Compare runs on real and on simulated data, and rank the real data among simulated data sets.
 
 Given the data, runs are independent, so permuting runs tests whether two data sets differ. But two
-data sets of a right model differ too: only the rank of the real data set among several tests the
-model (`pymc_bdmc.estimators.rank_among`).
+data sets of a right model differ too. If the model is right, the real data set is exchangeable with
+simulated ones, so only its rank among several tests the model (`rank_among`).
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-PERMUTATIONS = 199
-
 RESAMPLINGS = 200
+"""Number of bootstrap samples; chosen."""
 
 
 class RunDistance(NamedTuple):
@@ -176,17 +175,21 @@ def run_distance(
     """
     sets = np.concatenate([np.asarray(real, dtype=float)[None], np.asarray(simulated, dtype=float)])
     sets = sets[:, [round, -1]]  # the runs compared, and the longest
+    found = _distance(sets)
     if len(sets) > 2:
         distances = distances_to_others(sets)
         deviating = np.mean(distances >= distances[0])
         reference = float(np.median(distances[1:]))
     else:
         permuted = [_distance(each) for each in _permutations(sets, rng, same=round == -1)]
-        deviating = (1 + np.sum(np.array(permuted) >= _distance(sets))) / (1 + len(permuted))
+        deviating = (1 + np.sum(np.array(permuted) >= found)) / (1 + len(permuted))
         reference = float(np.mean(permuted))
-    resampled = [_distance(_resampled(sets, rng)) for _ in range(RESAMPLINGS)]
+    resampled = []
+    for _ in range(RESAMPLINGS):
+        others, runs = _resampled(len(sets) - 1, sets.shape[2], rng)
+        resampled.append(_distance(sets[[0, *others + 1]][:, :, runs]))
     with np.errstate(invalid="ignore"):
-        return RunDistance(_distance(sets), float(np.std(resampled)), reference, float(deviating))
+        return RunDistance(found, float(np.std(resampled)), reference, float(deviating))
 
 
 def _distance(sets: np.ndarray) -> float:
@@ -205,17 +208,16 @@ def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Ite
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (sets - np.nansum(sets, axis=2, keepdims=True) / n) * np.sqrt(n / (n - 1))
     by_round = relative.swapaxes(0, 1)
-    for _ in range(PERMUTATIONS):
+    for _ in range(199):  # p-values are multiples of 1/200
         longest = rng.permutation(by_round[1].ravel())
         compared = longest if same else rng.permutation(by_round[0].ravel())
         yield np.stack([compared, longest]).reshape(by_round.shape).swapaxes(0, 1)
 
 
-def _resampled(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Resample runs in the real set, and sets and runs in the simulated ones."""
-    n, _, k = sets.shape
-    others = rng.integers(1, n, n - 1) if n > 2 else [1]
-    return sets[[0, *others]][:, :, rng.integers(k, size=k)]
+def _resampled(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw n of n simulated sets, and k of their k runs, with replacement."""
+    sets = rng.integers(n, size=n) if n > 1 else np.zeros(1, dtype=int)
+    return sets, np.asarray(rng.integers(k, size=k))
 
 
 def shortfall_difference(
@@ -260,16 +262,14 @@ def shortfall_difference(
     def of_real(chosen: np.ndarray) -> float:
         return _shortfall(runs[:, chosen].reshape(2, sets, -1).swapaxes(0, 1))
 
-    def resampled() -> float:
-        n = len(simulated)
-        others = simulated[rng.integers(n, size=n) if n > 1 else [0]][:, :, rng.integers(k, size=k)]
+    resampled = []
+    for _ in range(RESAMPLINGS):
+        others, of_others = _resampled(len(simulated), k, rng)
         chosen = np.asarray(rng.integers(sets * k, size=sets * k))
-        return of_real(chosen) - _shortfall(others)
-
+        resampled.append(of_real(chosen) - _shortfall(simulated[others][:, :, of_others]))
     found = of_real(np.arange(sets * k)), _shortfall(simulated)
     with np.errstate(invalid="ignore"):
-        error = float(np.std([resampled() for _ in range(RESAMPLINGS)]))
-    return Shortfall(found[0] - found[1], error, *found)
+        return Shortfall(found[0] - found[1], float(np.std(resampled)), *found)
 
 
 def _shortfall(sets: np.ndarray) -> float:
@@ -279,3 +279,108 @@ def _shortfall(sets: np.ndarray) -> float:
     with np.errstate(invalid="ignore"):  # NaN for a single run, which has no best estimate
         means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
     return float(means.mean())
+
+
+class RankTest(NamedTuple):
+    """Result of ranking the real data among simulated ones.
+
+    Attributes
+    ----------
+    deviations : ndarray of shape (F,)
+        Deviation of the real data by feature, in standard deviations from the mean of all sets.
+    p_values : ndarray of shape (F,)
+        Share of the data sets (including the real one) that deviate at least as much.
+    p_value : float
+        Same share for the largest deviation over all features, counted on the given sides only.
+        This is one exact test of all features.
+    worst : int
+        Index of the feature with the largest deviation.
+    """
+
+    deviations: np.ndarray
+    p_values: np.ndarray
+    p_value: float
+    worst: int
+
+
+def spread_and_tails(data: ArrayLike) -> np.ndarray:
+    """Measure the spread and the tails of each data set.
+
+    Each value is standardised by the mean and the standard deviation of the same element over the
+    data sets. From the standardised values z of a data set, the spread is log⟨z²⟩, which unmodelled
+    noise raises, and the tails are log(⟨z⁴⟩/⟨z²⟩²), which outliers raise.
+
+    Parameters
+    ----------
+    data : array_like of shape (n_datasets, ...)
+        Values of one observed variable. NaN is left out.
+
+    Returns
+    -------
+    ndarray of shape (n_datasets, 2)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import spread_and_tails
+    >>> data = np.random.default_rng(1).normal(size=(20, 200))
+    >>> data[0, 0] = 20
+    >>> int(spread_and_tails(data)[:, 1].argmax())
+    0
+    """
+    data = np.asarray(data, dtype=float)
+    values = data.reshape(len(data), -1)
+    unit = np.nanmax(np.abs(values), axis=0)
+    values = values / np.where(unit > 0, unit, 1.0)  # prevents overflow of squares
+    centred = values - np.nanmean(values, axis=0)
+    sd = np.sqrt(np.nanmean(centred**2, axis=0))
+    varies = sd > 0
+    if not varies.any():
+        return np.zeros((len(values), 2))
+    squares = (centred[:, varies] / sd[varies]) ** 2
+    second, fourth = np.nanmean(squares, axis=1), np.nanmean(squares**2, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        features = np.stack([np.log(second), np.log(fourth) - 2 * np.log(second)], axis=1)
+    return np.nan_to_num(features, nan=0.0, neginf=-np.inf)
+
+
+def rank_among(features: ArrayLike, sides: ArrayLike = 0) -> RankTest:
+    """Test whether the first data set is exchangeable with the others.
+
+    If data sets are exchangeable, so are their deviations, and each rank is uniform. So for any
+    features, p_value ≤ α with a probability of at most α. With n data sets the p-value cannot be
+    below 1/n.
+
+    Parameters
+    ----------
+    features : array_like of shape (n_datasets, F)
+        Numbers that describe each data set, with the real one first.
+    sides : array_like of shape (F,), default 0
+        Deviations that count in the test of all features: those on both sides (0), above the mean
+        (1) or below the mean (−1).
+
+    Returns
+    -------
+    RankTest
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import rank_among
+    >>> features = np.random.default_rng(1).normal(size=(20, 2))
+    >>> features[0, 1] = 9
+    >>> round(rank_among(features).p_value, 3)
+    0.05
+    """
+    features = np.asarray(features, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = (features - features.mean(axis=0)) / features.std(axis=0)
+    deviations = np.nan_to_num(deviations)  # 0/0 if all data sets are equal
+    sizes, counted = np.abs(deviations), np.asarray(sides)
+    scores = np.where(counted == 0, sizes, np.maximum(deviations * counted, 0))
+    return RankTest(
+        deviations[0],
+        np.mean(sizes >= sizes[0], axis=0),
+        float(np.mean(scores.max(axis=1) >= scores[0].max())),
+        int(np.argmax(scores[0])),
+    )

@@ -5,18 +5,18 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.estimators.checks import (
     ROUNDING,
+    Estimate,
     checked_pair,
     checked_weights,
     skewness_of_sum,
     student_factor,
 )
-from pymc_bdmc.estimators.estimate import Estimate
 
 MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 50, "cumulant reverse": 50}
 """Smallest number of chains for a valid estimate, since fewer cannot show that work is Gaussian."""
 
 MAX_NEGLECTED = 0.5
-"""Largest neglected terms of the combination, in standard errors, for a coverage of 92 %."""
+"""Largest neglected terms of a valid expansion, in standard errors, for a coverage of 92 %."""
 
 MAX_VARIANCE = 1.0
 """Largest variance of log weights for a one-sided expansion, nats². Beyond it, Gaussian work cannot
@@ -142,7 +142,7 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     neglected = max(hidden, abs(fourth_r - fourth_f) / 720)
     chains = min(forward.size, reverse.size)
     valid = chains >= MIN_CHAINS[method] and neglected <= MAX_NEGLECTED * error
-    reason = f"neglected terms about {neglected:.2g} nats, {_told(chains, method)}"
+    reason = f"neglected terms about {neglected:.2g} nats, {_enough(chains, method)}"
     return Estimate(float(value), float(error), method, bool(valid), reason)
 
 
@@ -155,24 +155,19 @@ def _one_sided(log_weights: np.ndarray, sign: float, method: str) -> Estimate:
     noise *= student_factor(asymmetry, chains)
     neglected = abs(third) / 6 + abs(fourth) / 24
     skewness = abs(third) / variance**1.5 if variance > 0 else 0.0
-    valid = (
-        chains >= MIN_CHAINS[method]
-        and np.ptp(log_weights) > ROUNDING
-        and variance <= MAX_VARIANCE
-        and skewness <= MAX_SKEWNESS
-        and neglected <= noise
-    )
+    is_gaussian = variance <= MAX_VARIANCE and skewness <= MAX_SKEWNESS and neglected <= noise
+    valid = chains >= MIN_CHAINS[method] and np.ptp(log_weights) > ROUNDING and is_gaussian
     reason = (
         f"neglected terms about {neglected:.2g} nats, variance {variance:.2g} nats², skewness "
-        f"{skewness:.2f}, {_told(chains, method)}"
+        f"{skewness:.2f}, {_enough(chains, method)}"
     )
     error = float(np.hypot(noise, neglected))
     return Estimate(float(mean + sign * variance), error, method, bool(valid), reason)
 
 
-def _told(chains: int, method: str) -> str:
-    least = MIN_CHAINS[method]
-    return f"{chains} chains" + (f" where {least} are needed" if chains < least else "")
+def _enough(chains: int, method: str) -> str:
+    needed = MIN_CHAINS[method]
+    return f"{chains} chains" + (f" where {needed} are needed" if chains < needed else "")
 
 
 def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:

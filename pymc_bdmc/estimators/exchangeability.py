@@ -18,20 +18,6 @@ NaN or −∞."""
 LEARNING = 128
 """Number of draws that set the scale of the moves and functions. They are not tested."""
 
-IMPOSSIBLE = 0.01
-"""Largest share of draws without a density that rounding at an edge may explain."""
-
-LEAPFROG_STEPS = 6
-STEP_SIZES = (0.1, 0.5)
-"""Range of leapfrog step sizes, in units of m^(−1/4) times the scale of m elements. They are
-log-uniform, so that some suit any shape."""
-
-JUMPS = (0.3, 2.4)
-"""Range of step sizes of the random walk, in units of m^(−1/2)."""
-
-MOVES = {"trajectory": 2, "walk": 10}
-"""Number of transitions per draw, whose composition is reversible as each of them is."""
-
 
 def exchangeability(
     thetas: np.ndarray,
@@ -40,109 +26,63 @@ def exchangeability(
     rng: np.random.Generator,
     whole: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Test by variable whether independent draws have the stated density.
+    """Test by variable whether independent draws have the stated density; return p-values.
 
     With a gradient the draws move by Hamiltonian trajectories. Without one they move by Metropolis
-    steps of each variable alone, which have less power for variables with many elements. The test
-    compares the location and spread of every element and of all elements of a variable together,
-    and it compares log p.
+    steps of each variable separately, which have less power for variables with many elements. The
+    test compares the location and spread of every element and of all elements of a variable
+    together, and it compares log p (the key ``""``).
 
-    Parameters
-    ----------
-    thetas : ndarray of shape (n, d)
-        Draws. The last columns of θ may belong to no group, and are then held fixed.
-    log_density : callable
-        Function of an array like ``thetas`` that returns log p, shape (n,), nats, and its gradient
-        with respect to the columns of the groups, shape (n, m), or None.
-    groups : mapping of str to slice
-        Columns of every variable, which together are the first m columns.
-    rng : numpy.random.Generator
-        Generator for the moves.
-    whole : ndarray of bool, shape (m,), optional
-        Columns with integer values, which are possible only without a gradient.
-
-    Returns
-    -------
-    dict of str to float
-        p-values by group, which are valid for any n (see `symmetry_pvalues`). They are multiplied
-        by the number of comparisons, so if the draws are right, any of them is below α with a
-        probability of at most α. The key ``""`` is for log p. If draws lie outside the support, it
-        is the only key, with the value 0. The result is empty if fewer than twice `LEARNING` draws
-        have a finite log p and gradient.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators.exchangeability import exchangeability
-    >>> normal = lambda x: (-0.5 * (x**2).sum(axis=1), -x)
-    >>> rng = np.random.default_rng(1)
-    >>> right, wide = rng.normal(size=(1000, 1)), rng.normal(scale=1.5, size=(1000, 1))
-    >>> exchangeability(right, normal, {"x": slice(1)}, rng)["x"] > 1e-3
-    True
-    >>> exchangeability(wide, normal, {"x": slice(1)}, rng)["x"] < 1e-3
-    True
+    ``groups`` are the columns of every variable, together the first m of the d columns of
+    ``thetas``; other columns stay constant. Columns that are ``whole`` have integer values, which
+    are possible only without a gradient. p-values are valid for any number of draws, and multiplied
+    by the number of comparisons, so that any of them is below α with a probability of at most α.
+    The result is ``{"": 0.0}`` if draws lie outside the support, and empty if fewer than twice
+    `LEARNING` draws have a finite log p and gradient.
     """
     values, gradients = log_density(thetas)
-    if np.mean(values == -np.inf) > IMPOSSIBLE:
+    if np.mean(values == -np.inf) > 0.01:  # more than rounding at an edge may explain; chosen
         return {"": 0.0}
     usable = np.isfinite(values)
     if gradients is not None:
         usable &= np.isfinite(gradients).all(axis=1)
-    thetas = thetas[usable]
-    if len(thetas) < 2 * LEARNING or not groups:
+    if usable.sum() < 2 * LEARNING or not groups:
         return {}
-    learning, before = np.split(thetas, [LEARNING])
+    learning, before = np.split(thetas[usable], [LEARNING])
     m = max(columns.stop for columns in groups.values())
     centre, spread = np.median(learning[:, :m], axis=0), interquartile_range(learning[:, :m])
-    blocks: list[Mapping[str, slice]]
+    # A composition of transitions is as reversible as each of them; their numbers are chosen.
     if gradients is None:
-        blocks = [{name: columns} for name, columns in groups.items()]
-        scale = spread
+        blocks, scale, moves = [{name: groups[name]} for name in groups], spread, 10
     else:  # use the geometric mean of a marginal and a conditional width
-        blocks = [groups]
-        scale = np.sqrt(spread / interquartile_range(gradients[usable][:LEARNING]))
-    names: list[str] = []
-    compared: list[np.ndarray] = []
+        conditional = interquartile_range(gradients[usable][:LEARNING])
+        blocks, scale, moves = [dict(groups)], np.sqrt(spread / conditional), 2
+    compared: list[tuple[str, np.ndarray]] = []
     for block in blocks:
         moving = np.zeros(m)
         for columns in block.values():
             moving[columns] = scale[columns]
         after, log_ratio = before, np.zeros(len(before))
-        for _ in range(MOVES["walk" if gradients is None else "trajectory"]):
+        for _ in range(moves):
             after, rise = moved(after, log_density, moving, rng, whole)
             log_ratio += rise
         changes = np.subtract(*[_functions((x[:, :m] - centre) / spread) for x in (after, before)])
-        names, compared = [*names, ""], [*compared, log_ratio]
+        compared.append(("", log_ratio))
         for name, columns in block.items():
             for change in changes[:, :, columns]:
                 together = [change.sum(axis=1)] if change.shape[1] > 1 else []
-                compared += [*change.T, *together]
-            names += [name] * (len(compared) - len(names))
-    pvalues = np.minimum(1.0, symmetry_pvalues(np.stack(compared, axis=1)) * len(compared))
-    return {name: float(pvalues[np.array(names) == name].min()) for name in ("", *groups)}
+                compared += [(name, each) for each in (*change.T, *together)]
+    names = np.array([name for name, _ in compared])
+    differences = np.stack([each for _, each in compared], axis=1)
+    pvalues = np.minimum(1.0, symmetry_pvalues(differences) * len(compared))
+    return {name: float(pvalues[names == name].min()) for name in ("", *groups)}
 
 
 def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
-    r"""Bound the p-value of each column's mean, for columns symmetric about 0.
+    """Bound the p-value of the mean of each column of independent rows, if symmetric about 0.
 
-    Given the absolute values, signs are independent and fair. So z = Σd/√(Σd²) has P(\|z\| ≥ t) ≤
+    Given the absolute values, signs are independent and fair. So z = Σd/√(Σd²) has P(abs(z) ≥ t) ≤
     2·exp(−t²/2) for any n and any tails (Hoeffding 1963, Theorem 2).
-
-    Parameters
-    ----------
-    differences : ndarray of shape (n, k)
-        Independent rows.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators.exchangeability import symmetry_pvalues
-    >>> symmetry_pvalues(np.array([[1.0, 1.0], [1.0, -1.0]])).round(3).tolist()
-    [0.736, 1.0]
     """
     sizes = np.max(np.abs(differences), axis=0)
     scaled = differences / np.where(sizes > 0, sizes, 1.0)  # no overflow of squares
@@ -160,50 +100,28 @@ def moved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make one reversible transition of every row, by Hamiltonian Monte Carlo or a random walk.
 
-    Each row has its own step size.
-
-    Parameters
-    ----------
-    thetas : ndarray of shape (n, d)
-        States with finite log density and gradient.
-    log_density : callable
-        See `exchangeability`. Without a gradient the rows move by a random walk.
-    scale : ndarray of shape (m,)
-        Unit of length of the first m columns. A column with 0 does not move.
-    rng : numpy.random.Generator
-    whole : ndarray of bool, shape (m,), optional
-        Columns that move by integers.
-
-    Returns
-    -------
-    thetas : ndarray of shape (n, d)
-    log_ratio : ndarray of shape (n,)
-        Increase of log p, nats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators.exchangeability import moved
-    >>> normal = lambda x: (-0.5 * (x**2).sum(axis=1), -x)
-    >>> after, rise = moved(np.zeros((3, 1)), normal, np.ones(1), np.random.default_rng(1))
-    >>> bool(np.all(after != 0)), bool(np.all(rise < 0))
-    (True, True)
+    Each row has its own step size. ``scale`` of shape (m,) is the unit of length of the first m
+    columns; a column with 0 does not move. Without a gradient the rows move by a random walk, by
+    integers in the columns of ``whole``. Returns the new rows, and the increase of log p in nats.
     """
     n, m = len(thetas), np.count_nonzero(scale)
     before, gradient = log_density(thetas)
-    walks = gradient is None
-    sizes = np.exp(rng.uniform(*np.log(JUMPS if walks else STEP_SIZES), size=(n, 1)))
-    steps = scale * sizes * (m**-0.5 if walks else m**-0.25)
+    # Step sizes are log-uniform, so that some suit any shape; their limits are chosen.
+    if gradient is None:
+        limits, unit, leaps = (0.3, 2.4), m**-0.5, 1
+    else:
+        limits, unit, leaps = (0.1, 0.5), m**-0.25, 6
+    steps = scale * np.exp(rng.uniform(*np.log(limits), size=(n, 1))) * unit
     momenta = rng.normal(size=(n, len(scale)))
     end, end_momenta = thetas.copy(), momenta.copy()
     with np.errstate(over="ignore", invalid="ignore"):  # such trajectories are rejected
-        for _ in range(1 if walks else LEAPFROG_STEPS):
+        for _ in range(leaps):
             if gradient is not None:
                 end_momenta += 0.5 * steps * gradient
             jumps = steps * end_momenta
-            end[:, : len(scale)] += (
-                jumps if whole is None else np.where(whole, np.rint(jumps), jumps)
-            )
+            if whole is not None:
+                jumps = np.where(whole, np.rint(jumps), jumps)
+            end[:, : len(scale)] += jumps
             value, gradient = log_density(end)
             if gradient is not None:
                 end_momenta += 0.5 * steps * gradient

@@ -1,15 +1,28 @@
-"""Compare all estimators on the same chains, and check them against one another."""
+"""Compare all estimators on the same chains, and check them against one another.
 
-from collections.abc import Sequence
+`compare_estimators`, `evidence` and the plots of estimates go through the table `ESTIMATORS`. A new
+estimator needs an entry there.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log_expit
 
-from pymc_bdmc.estimators.checks import ROUNDING
-from pymc_bdmc.estimators.estimate import Estimate
-from pymc_bdmc.estimators.pooled import PooledChains, pool_chains
-from pymc_bdmc.estimators.registry import ESTIMATORS
+from pymc_bdmc.estimators.averages import jarzynski_forward, jarzynski_reverse
+from pymc_bdmc.estimators.bar import bar, histogram
+from pymc_bdmc.estimators.checks import ROUNDING, Estimate, checked_pair
+from pymc_bdmc.estimators.cumulant import (
+    MAX_NEGLECTED,
+    cumulant_combined,
+    cumulant_forward,
+    cumulant_reverse,
+)
 
 MAX_DISAGREEMENT = 3.0
 """Largest difference of an estimate from BAR, or of the two averages, in standard errors."""
@@ -18,11 +31,50 @@ MAX_SKEWNESS = {"average": 1.0, "cumulant": 0.3}
 """Largest skewness of a valid one-sided estimate, from the chains of both directions.
 docs/estimator_tables.md shows the coverage."""
 
-MAX_NEGLECTED = 0.5
-"""Largest bias of a valid one-sided expansion, in standard errors, for a coverage of 92 %."""
 
-MAX_ERROR = 1.0
-"""Largest error of a valid expansion, nats. Larger errors come from neglected terms."""
+@dataclass(frozen=True)
+class Estimator:
+    """Estimator of log Z, with the directions that it needs.
+
+    Attributes
+    ----------
+    function : callable
+        Function that returns an `Estimate`. It has an argument ``forward``, an argument ``reverse``
+        or both, which are log weights of shape (n,), nats.
+    judged_as : {"average", "cumulant", ""}
+        Check of an estimate from one direction by the chains of both, if BAR is valid: that of an
+        exponential average, that of a cumulant expansion, or only the distance from BAR.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import ESTIMATORS
+    >>> [name for name, each in ESTIMATORS.items() if each.needs == ("forward",)]
+    ['forward average', 'cumulant forward']
+    """
+
+    function: Callable[..., Estimate]
+    judged_as: Literal["average", "cumulant", ""] = ""
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """Return the directions of its log weights, in the order of the arguments."""
+        return tuple(signature(self.function).parameters)
+
+    def estimate(self, **log_weights: ArrayLike) -> Estimate:
+        """Return the estimate from log weights of ``forward`` and ``reverse`` runs, nats."""
+        return self.function(*(log_weights[direction] for direction in self.needs))
+
+
+ESTIMATORS = {
+    "bar": Estimator(bar),
+    "histogram": Estimator(histogram),
+    "forward average": Estimator(jarzynski_forward, "average"),
+    "reverse average": Estimator(jarzynski_reverse, "average"),
+    "cumulant forward": Estimator(cumulant_forward, "cumulant"),
+    "cumulant reverse": Estimator(cumulant_reverse, "cumulant"),
+    "cumulant combined": Estimator(cumulant_combined),
+}
+"""Estimators by the name in `Estimate.method`."""
 
 
 @dataclass(frozen=True)
@@ -82,70 +134,112 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     'bar'
     """
     found = [each.estimate(forward=forward, reverse=reverse) for each in ESTIMATORS.values()]
-    (best,) = (estimate for estimate in found if estimate.method == "bar")
+    estimates = {each.method: each for each in found}
+    best = estimates["bar"]
     if best.valid:
-        pooled = pool_chains(forward, reverse, best.value)
-        found = [_beside(best, _judged(estimate, pooled, best)) for estimate in found]
-    found = _beside_the_other_side(found, np.size(forward), np.size(reverse))
-    estimates = {e.method: e for e in found}
+        found = [_checked_by_bar(each, best, forward, reverse) for each in found]
+        estimates = {each.method: each for each in found}
+    estimates = _checked_by_other_side(estimates, np.size(forward), np.size(reverse))
+    valid = [each for each in estimates.values() if each.valid]
     if best.valid:
         reason = f"best use of both directions, and its check holds: {best.reason}"
-        return Comparison(estimates, best.method, reason)
-    valid = [e for e in found if e.valid]
+        return Comparison(estimates, "bar", reason)
     if not valid:
-        reason = f"no estimator's check holds; for bar, {best.reason}"
-        return Comparison(estimates, None, reason)
-    chosen = min(valid, key=lambda e: e.error)
+        return Comparison(estimates, None, f"no estimator's check holds; for bar, {best.reason}")
+    chosen = min(valid, key=lambda each: each.error)
     reason = f"smallest error among valid estimates; for bar, {best.reason}"
     return Comparison(estimates, chosen.method, reason)
 
 
-def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimate:
-    """Check an estimate of one direction by the chains of both."""
-    kind, direction = ESTIMATORS[estimate.method].judged_as, ESTIMATORS[estimate.method].needs[0]
-    if not kind or not np.isfinite(estimate.error) or np.ptp(pooled.log_weights) <= ROUNDING:
-        return estimate
-    if kind == "average":
-        skewness = pooled.skewness_of_average(direction)
-        valid, found = True, f"skewness {skewness:.2f}"
-    else:
-        value, skewness = pooled.expansion(direction)
-        bias = abs(value - best.value)
-        valid = bias <= MAX_NEGLECTED * estimate.error and estimate.error <= MAX_ERROR
-        found = f"bias {bias:.2g} nats, skewness {skewness:.2f}"
-    valid = valid and skewness <= MAX_SKEWNESS[kind]
-    return replace(estimate, valid=bool(valid), reason=f"by both directions: {found}")
+def pool_chains(
+    forward: np.ndarray, reverse: np.ndarray, log_z: float, direction: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the possible log weights of both directions, and their probabilities in one of them.
+
+    By Crooks' relation p_r/p_f = w/Z, a log weight of the pool has the probability 1/(n_f + n_r
+    w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse direction. This is the
+    mixture estimator of Shirts and Chodera (2008) for two states, with log Z by BAR. So each
+    direction shows weights that the other one rarely finds.
+    """
+    log_weights = np.concatenate([forward, reverse])
+    offset = log_z + np.log(forward.size / reverse.size)
+    sign = 1 if direction == "forward" else -1
+    shares = np.exp(log_expit(sign * (offset - log_weights)))
+    probability = shares / shares.sum()
+    return log_weights[probability > 0], probability[probability > 0]
 
 
-def _beside(best: Estimate, estimate: Estimate) -> Estimate:
+def expansion(
+    log_weights: np.ndarray, probability: np.ndarray, sign: int
+) -> tuple[float, np.ndarray]:
+    """Return the cumulant expansion of a weighted sample, and the influence of its members."""
+    mean = probability @ log_weights
+    deviation = log_weights - mean
+    value = mean + sign * (probability @ deviation**2) / 2
+    return float(value), deviation + sign * deviation**2 / 2
+
+
+def weighted_skewness(values: np.ndarray, probability: np.ndarray) -> float:
+    """Return the absolute skewness of a weighted sample, or 0 if it varies by rounding only."""
+    deviation = values - probability @ values
+    scale = (probability @ deviation**2) ** 1.5  # 0 if it underflows
+    if np.ptp(values) <= ROUNDING:
+        return 0.0
+    return float(abs(probability @ deviation**3) / scale) if scale > 0 else np.inf
+
+
+def _checked_by_bar(
+    estimate: Estimate, best: Estimate, forward: ArrayLike, reverse: ArrayLike
+) -> Estimate:
+    """Check an estimate of one direction by the chains of both, and any estimate by BAR."""
+    if ESTIMATORS[estimate.method].judged_as and np.isfinite(estimate.error):
+        estimate = _checked_by_both(estimate, *checked_pair(forward, reverse), best.value)
     difference = abs(estimate.value - best.value)
     if difference <= MAX_DISAGREEMENT * np.hypot(estimate.error, best.error):
         return estimate
-    reason = f"differs from {best.method} by {difference:.2g} nats; {estimate.reason}"
+    reason = f"differs from bar by {difference:.2g} nats; {estimate.reason}"
     return replace(estimate, valid=False, reason=reason)
 
 
-def _beside_the_other_side(
-    found: Sequence[Estimate], n_forward: int, n_reverse: int
-) -> list[Estimate]:
+def _checked_by_both(
+    estimate: Estimate, forward: np.ndarray, reverse: np.ndarray, log_z: float
+) -> Estimate:
+    kind, direction = ESTIMATORS[estimate.method].judged_as, ESTIMATORS[estimate.method].needs[0]
+    if np.ptp(np.concatenate([forward, reverse])) <= ROUNDING:
+        return estimate
+    log_weights, probability = pool_chains(forward, reverse, log_z, direction)
+    sign, n = (1, forward.size) if direction == "forward" else (-1, reverse.size)
+    if kind == "average":
+        exponents = sign * log_weights
+        valid, found, terms = True, "", np.exp(exponents - exponents.max())
+    else:
+        value, terms = expansion(log_weights, probability, sign)
+        bias = abs(value - log_z)
+        # Errors above 1 nat come from neglected terms.
+        valid = bias <= MAX_NEGLECTED * estimate.error and estimate.error <= 1.0
+        found = f"bias {bias:.2g} nats, "
+    skewness = weighted_skewness(terms, probability) / np.sqrt(n)
+    valid = valid and skewness <= MAX_SKEWNESS[kind]
+    reason = f"by both directions: {found}skewness {skewness:.2f}"
+    return replace(estimate, valid=bool(valid), reason=reason)
+
+
+def _checked_by_other_side(
+    estimates: dict[str, Estimate], n_forward: int, n_reverse: int
+) -> dict[str, Estimate]:
     """Mark one-sided estimates as not valid if the averages of the two directions disagree."""
-    by_method = {e.method: e for e in found}
-    best, forward, reverse = (by_method[m] for m in ("bar", "forward average", "reverse average"))
-    if best.valid and not (forward.valid and reverse.valid):
-        return list(found)  # an average already refuted says nothing about the other
+    forward, reverse = estimates["forward average"], estimates["reverse average"]
+    if estimates["bar"].valid and not (forward.valid and reverse.valid):
+        return estimates  # an average already refuted says nothing about the other
     # Weights with light tails vary equally in both directions, by Crooks' relation. This gives the
     # error of a direction with few chains.
     per_chain = np.fmax(forward.error * np.sqrt(n_forward), reverse.error * np.sqrt(n_reverse))
     error = per_chain * np.sqrt(1 / n_forward + 1 / n_reverse)
     difference = abs(forward.value - reverse.value)
     if difference <= MAX_DISAGREEMENT * error:
-        return list(found)
+        return estimates
     reason = f"the averages of the two directions are {difference:.2g} nats apart"
-
-    def is_one_sided(estimate: Estimate) -> bool:
-        return len(ESTIMATORS[estimate.method].needs) == 1
-
-    return [
-        replace(e, valid=False, reason=f"{reason}; {e.reason}") if is_one_sided(e) else e
-        for e in found
-    ]
+    for name, each in estimates.items():
+        if len(ESTIMATORS[name].needs) == 1:
+            estimates[name] = replace(each, valid=False, reason=f"{reason}; {each.reason}")
+    return estimates

@@ -7,13 +7,13 @@ uniform; for any other r_k, pass log Ẑ_k − log r_k in place of log Ẑ_k.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax, softmax
 
-from pymc_bdmc.estimators.checks import log_sum_exp
-from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.checks import Estimate, log_sum_exp
 
 MAX_RELATIVE_ERROR = 0.3
 """Largest relative error of the mean probabilities of the two ends. Beyond it, the delta method is
@@ -21,6 +21,8 @@ too inaccurate."""
 
 MIN_CHAINS = 8
 """Smallest number of independent chains for a trusted standard error."""
+
+Rule = Literal["riemann", "trapezoid", "corrected"]
 
 
 @dataclass(frozen=True)
@@ -142,26 +144,20 @@ def rao_blackwellized(
     chains = len(log_c)
     log_mean = log_sum_exp(log_c, axis=0) - np.log(chains)
     values = np.asarray(log_z) + log_mean
+    values = values - values[0]
     # Deviations of c_k between chains relative to their mean, also if it underflows
     relative = np.exp(log_c - log_mean) - 1
-    difference = relative - relative[:, :1]
-    freedom = chains * (chains - 1)
+    error = bias = np.full(len(values), np.nan)
+    worst = np.nan
     if chains > 1:
-        error = np.sqrt(np.sum(difference**2, axis=0) / freedom)
+        freedom = chains * (chains - 1)
+        error = np.sqrt(np.sum((relative - relative[:, :1]) ** 2, axis=0) / freedom)
         squares = np.sum(relative**2, axis=0) / freedom
         bias = (squares[0] - squares) / 2
         worst = float(np.sqrt(max(squares[0], squares[-1])))
-    else:
-        error = bias = np.full(len(values), np.nan)
-        worst = np.nan
-    values = values - values[0]
-    estimate = Estimate(
-        float(values[-1]),
-        float(error[-1]),
-        "RTS",
-        bool(worst <= MAX_RELATIVE_ERROR and chains >= MIN_CHAINS),
-        f"{chains} chains agree on the ends of the ladder to {100 * worst:.0f} %",
-    )
+    valid = bool(worst <= MAX_RELATIVE_ERROR and chains >= MIN_CHAINS)
+    reason = f"{chains} chains agree on the ends of the ladder to {100 * worst:.0f} %"
+    estimate = Estimate(float(values[-1]), float(error[-1]), "RTS", valid, reason)
     return LadderEstimate(values, error, bias, estimate)
 
 
@@ -169,10 +165,8 @@ def log_mean_probabilities(
     log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> np.ndarray:
     """Return the log of each chain's mean probability of each place, shape (chains, K)."""
-    ell = checked_draws(log_likelihood)
-    # One chain at a time, since all of q may not fit into memory.
-    rows = []
-    for row in ell:
+    ell, rows = checked_draws(log_likelihood), []
+    for row in ell:  # one chain at a time, since all of q may not fit into memory
         exponents = _exponents(row, betas, log_z)
         log_q = exponents - log_sum_exp(exponents, axis=1)[:, None]
         rows.append(log_sum_exp(log_q, axis=0))
@@ -224,20 +218,17 @@ def sequential_likelihood(
     """
     c = np.exp(np.asarray(log_probabilities, dtype=float))
     guesses, draws = np.asarray(log_z, dtype=float), np.asarray(draws, dtype=float)
-    _, chains, K = c.shape
+    chains = c.shape[1]
     counts = draws[:, None, None] * c  # expected visits by run, chain and place
-    totals = counts.sum(axis=(1, 2))
-
-    def expected(values):
-        return softmax(values - guesses, axis=1)
+    visits, totals = counts.sum(axis=1), counts.sum(axis=(1, 2))
 
     def objective(values):
-        return np.sum(counts.sum(axis=1) * log_softmax(values - guesses, axis=1))
+        return np.sum(visits * log_softmax(values - guesses, axis=1))
 
     values = np.average(guesses - guesses[:, :1], axis=0, weights=draws)
     for _ in range(200):
-        p = expected(values)
-        gradient = (counts.sum(axis=1) - totals[:, None] * p).sum(axis=0)
+        p = softmax(values - guesses, axis=1)
+        gradient = (visits - totals[:, None] * p).sum(axis=0)
         step = _solve_ladder(_information(p, totals), gradient)
         size = 1.0 if np.abs(step).max() < 1 else 1 / np.abs(step).max()
         while size > 1e-8 and objective(values + size * step) < objective(values):
@@ -245,14 +236,12 @@ def sequential_likelihood(
         values = values + size * step
         if np.abs(step).max() < 1e-10:
             break
-    p = expected(values)
+    p = softmax(values - guesses, axis=1)
     scores = (counts - draws[:, None, None] * p[:, None]).sum(axis=0)
     error = _clustered_error(_information(p, totals), scores)
-    reason = f"{len(draws)} runs of {chains} chains"
-    estimate = Estimate(
-        float(values[-1]), float(error[-1]), "sequential likelihood", chains >= MIN_CHAINS, reason
-    )
-    return LadderEstimate(values, error, np.full(K, np.nan), estimate)
+    method, reason = "sequential likelihood", f"{len(draws)} runs of {chains} chains"
+    estimate = Estimate(float(values[-1]), float(error[-1]), method, chains >= MIN_CHAINS, reason)
+    return LadderEstimate(values, error, np.full(len(values), np.nan), estimate)
 
 
 def mbar_error(
@@ -287,14 +276,14 @@ def mbar_error(
     (2,)
     """
     ell, places = checked_draws(log_likelihood), np.asarray(places)
-    K = len(np.asarray(betas))
+    K = np.size(betas)
     counts = np.bincount(places.ravel(), minlength=K)
     with np.errstate(divide="ignore"):
         offsets = np.asarray(log_z) - np.log(counts)
     information, sums, by_place = np.zeros((K, K)), np.empty((len(ell), K)), np.zeros((K, K))
     for i, row in enumerate(ell):
         p = place_probabilities(row, betas, offsets)
-        information += np.diag(p.sum(axis=0)) - p.T @ p
+        information += _information(p)
         sums[i] = p.sum(axis=0)
         np.add.at(by_place, places[i], p)
     expected = by_place / np.maximum(counts, 1)[:, None]
@@ -302,9 +291,9 @@ def mbar_error(
     return _clustered_error(information, visits @ expected - sums)
 
 
-def _information(p: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Return the information matrix Σ_i n_i (diag(p) − p pᵀ)."""
-    weighted = totals[:, None] * p
+def _information(p: np.ndarray, totals: np.ndarray | float = 1.0) -> np.ndarray:
+    """Return the information matrix Σ_i n_i (diag(p_i) − p_i p_iᵀ) of n_i draws each."""
+    weighted = np.reshape(totals, (-1, 1)) * p
     return np.diag(weighted.sum(axis=0)) - weighted.T @ p
 
 
@@ -322,3 +311,213 @@ def _clustered_error(information: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.full(scores.shape[1], np.nan)
     influence = _solve_ladder(information, (scores - scores.mean(axis=0)).T)
     return np.sqrt(np.sum(influence**2, axis=1) * chains / (chains - 1))
+
+
+def integrate_path(
+    betas: ArrayLike, mean: ArrayLike, variance: ArrayLike, rule: Rule = "trapezoid"
+) -> np.ndarray:
+    """Integrate m(β) = E_β[ℓ] over β, by one of three rules.
+
+    Since m grows with slope v(β) = Var_β[ℓ], left Riemann sums are too low. The slopes also correct
+    the trapezoid rule, to Δ(m_k + m_{k+1})/2 − Δ²(v_{k+1} − v_k)/12 (Friel, Hurn and Wyse 2014).
+
+    Parameters
+    ----------
+    betas : array_like of shape (K,)
+    mean, variance : array_like of shape (…, K)
+        Mean and variance of ℓ at each β.
+    rule : {"riemann", "trapezoid", "corrected"}
+
+    Returns
+    -------
+    ndarray of shape (…,)
+        Nats.
+
+    Raises
+    ------
+    ValueError
+        If the rule is unknown.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import integrate_path
+    >>> float(integrate_path([0, 0.5, 1], [0, 1, 2], [1, 1, 1], "trapezoid"))
+    1.0
+    """
+    mean, variance, width = np.asarray(mean), np.asarray(variance), np.diff(betas)
+    if rule == "riemann":
+        return mean[..., :-1] @ width
+    if rule not in ("trapezoid", "corrected"):
+        raise ValueError(f"rule: {rule!r} is none of 'riemann', 'trapezoid' and 'corrected'.")
+    total = (mean[..., 1:] + mean[..., :-1]) @ width / 2
+    if rule == "corrected":
+        total = total - np.diff(variance, axis=-1) @ width**2 / 12
+    return total
+
+
+def thermodynamic_integration(
+    log_likelihood: ArrayLike,
+    betas: ArrayLike,
+    *,
+    places: ArrayLike | None = None,
+    log_z: ArrayLike | None = None,
+    rule: Rule = "trapezoid",
+) -> Estimate:
+    """Integrate the mean log likelihood of draws from simulated tempering.
+
+    With ``places``, m_k is the mean over the draws made at β_k. With ``log_z``, every draw is
+    weighted by its probability q(β_k | x) (Rao-Blackwellized TI-RB of Carlson et al. 2016). The
+    error is by the jackknife over chains. It does not include the error of the rule, which is
+    judged by the difference from the corrected trapezoid rule.
+
+    Parameters
+    ----------
+    log_likelihood : array_like of shape (chains, draws)
+        ℓ, nats.
+    betas : array_like of shape (K,)
+        The ladder.
+    places : array_like of shape (chains, draws), optional
+        Index of the temperature at which each state was drawn.
+    log_z : array_like of shape (K,), optional
+        The guess log Ẑ_k of the run.
+    rule : {"riemann", "trapezoid", "corrected"}
+        See `integrate_path`.
+
+    Returns
+    -------
+    Estimate
+        Valid if there are at least 8 chains, draws at every temperature, and a difference from the
+        corrected rule of at most the error.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of ``places`` and ``log_z`` is given, or the rule is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import thermodynamic_integration
+    >>> ell, ladder = np.full((8, 10), 2.0), np.linspace(0, 1, 5)
+    >>> round(thermodynamic_integration(ell, ladder, log_z=2 * ladder).value, 6)
+    2.0
+    """
+    if (places is None) == (log_z is None):
+        raise ValueError("places, log_z: exactly one of them is needed.")
+    ell, betas = checked_draws(log_likelihood), np.asarray(betas, dtype=float)
+    chains = len(ell)
+    moments = np.empty((3, chains, len(betas)))
+    for i, row in enumerate(ell):
+        if log_z is None:
+            weights = np.asarray(places)[i][:, None] == np.arange(len(betas))
+        else:
+            weights = place_probabilities(row, betas, log_z)
+        moments[:, i] = np.stack([np.ones_like(row), row, row**2]) @ weights
+
+    def integral(sums, rule):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = sums[1] / sums[0]
+            return integrate_path(betas, mean, sums[2] / sums[0] - mean**2, rule)
+
+    total = moments.sum(axis=1)
+    value = float(integral(total, rule))
+    correction = float(abs(integral(total, "corrected") - value))
+    without = integral(total[:, None] - moments, rule)
+    error = float(np.sqrt((chains - 1) * np.var(without))) if chains > 1 else np.nan
+    empty = int(np.sum(total[0] == 0))
+    name = f"{'TI' if log_z is None else 'TI-RB'} {rule}"
+    reason = f"{chains} chains, {empty} temperatures without draws, correction {correction:.2g}"
+    valid = chains >= MIN_CHAINS and empty == 0 and bool(correction <= error)
+    return Estimate(value, error, name, valid, reason)
+
+
+@dataclass(frozen=True)
+class TemperatureFlow:
+    """Flow of chains between the temperatures of simulated tempering.
+
+    Attributes
+    ----------
+    transition : ndarray of shape (K, K)
+        Estimated probability that place k is followed by l. A row without visits is NaN.
+    symmetric_difference : float
+        SD, the total variation distance between the flow k → l and the flow l → k, from 0 to 1.
+    relative : float
+        RSD, the SD divided by the flow of all moves to another place.
+    conductance : ndarray of shape (K − 1,)
+        Flow across the cut between k and k + 1, averaged over both directions, as a share of the
+        visits on the side with fewer visits. It is NaN if a side has none. Few chains pass the cut
+        with the smallest conductance.
+    """
+
+    transition: np.ndarray
+    symmetric_difference: float
+    relative: float
+    conductance: np.ndarray
+
+
+def count_passages(places: ArrayLike, n_places: int) -> np.ndarray:
+    """Count how often each chain went from one end of the temperatures to the other.
+
+    Parameters
+    ----------
+    places : array_like of shape (chains, draws)
+        Index of the temperature of every draw.
+    n_places : int
+        K.
+
+    Returns
+    -------
+    ndarray of int, shape (chains,)
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import count_passages
+    >>> count_passages([[0, 1, 0, 1, 2, 1, 2, 0]], 3)
+    array([2])
+    """
+    rows = [row[(row == 0) | (row == n_places - 1)] for row in np.asarray(places)]
+    return np.array([np.count_nonzero(np.diff(row)) for row in rows])
+
+
+def temperature_flow(
+    log_likelihood: ArrayLike, places: ArrayLike, betas: ArrayLike, log_z: ArrayLike
+) -> TemperatureFlow:
+    """Estimate the transition matrix between temperatures, and whether flows are balanced.
+
+    The flow F_kl is the sum of q(β_l | x) over the states x drawn at β_k, divided by the number of
+    all draws. In equilibrium it equals r_k ∫ π_k(x) q(β_l | x) dx, which is symmetric for any
+    kernel. So a difference between F and its transpose is noise, or shows chains that drift or are
+    stuck. It is measured by SD = ½ Σ_kl abs(F_kl − F_lk) and RSD = SD/Σ_{k≠l} F_kl. These are this
+    package's definitions of the measures in Carlson et al. (2016), Appendix G.
+
+    Parameters
+    ----------
+    log_likelihood, places : array_like of shape (chains, draws)
+        ℓ, nats, and the index of the temperature at which the state was drawn.
+    betas, log_z : array_like of shape (K,)
+        The ladder and the guess log Ẑ_k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import temperature_flow
+    >>> flow = temperature_flow(np.zeros((1, 4)), [[0, 1, 0, 1]], [0, 1], [0, 0])
+    >>> flow.transition
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    ell, places = checked_draws(log_likelihood), np.asarray(places)
+    K = np.size(betas)
+    flow = np.zeros((K, K))
+    for row, here in zip(ell, places, strict=True):
+        np.add.at(flow, here, place_probabilities(row, betas, log_z))
+    flow /= ell.size
+    balanced = (flow + flow.T) / 2
+    crossing = np.array([balanced[:k, k:].sum() for k in range(1, K)])
+    below = np.cumsum(balanced.sum(axis=1))[:-1]
+    difference = float(np.abs(flow - flow.T).sum() / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        transition = flow / flow.sum(axis=1)[:, None]
+        relative = float(np.divide(difference, float(flow.sum() - np.trace(flow))))
+        conductance = crossing / np.minimum(below, 1 - below)
+    return TemperatureFlow(transition, difference, relative, conductance)

@@ -6,18 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_DRAWS = 100
-"""Smallest number of draws for judging a tail, which then has at least 20 values."""
+"""Smallest number of values for judging a tail, which then has at least 20 values."""
 
 FEWEST_TAIL = 5
 """Fewest values of a tail from which its shape is estimated; chosen."""
 
-LARGEST = 0.4
-"""Weights may have a heavy tail if the largest of n exceeds n to this power times their mean. The
-largest of n weights with a tail of shape k is about n^k."""
-
 MOST_SHAPE = 0.7
-"""Largest Pareto k of weights whose average can be trusted, or 1 − 1/log10(S) if S states show it:
-Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
+"""Largest Pareto k of values whose average can be trusted, or 1 − 1/log10(S) if S states show it:
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling. A distribution
+with k ≥ 1/2 has no variance, with k ≥ 1 no mean."""
 
 
 def pareto_shape(values: ArrayLike) -> float:
@@ -71,27 +68,18 @@ def shape_of_weights(weights: np.ndarray) -> float:
 
     The estimated shape can also be large for weights with a sharp upper bound, which do no harm. It
     is 2.3 for some weights of at most 2.2 times their mean.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Weights, which are not negative and not all 0.
     """
-    is_large = weights.max() > weights.size**LARGEST * weights.mean()
+    # The largest of n weights with a tail of shape k is about n^k times their mean; 0.4 is chosen.
+    is_large = weights.max() > weights.size**0.4 * weights.mean()
     return pareto_shape(weights) if is_large else 0.0
 
 
 def shape_by_states(log_weights: np.ndarray) -> tuple[float, float]:
-    """Return Pareto k of weights w = p/r of draws from r, and its limit, by states of p.
+    """Return Pareto k of weights w = p/r of draws from r, and its limit, by log w of states of p.
 
     If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under p, where w is the ratio of
     densities: with the shape k/(1 − k). So far more states of p are in the tail, also those in a
-    region where r has no draws at all.
-
-    Parameters
-    ----------
-    log_weights : ndarray of shape (S,)
-        log w of states of p, up to a constant; nats. It is +∞ if r is 0 there.
+    region where r has no draws at all. log w may have a constant added, and is +∞ if r is 0.
     """
     with np.errstate(invalid="ignore"):
         below = np.sort(log_weights) - log_weights.max()
@@ -162,8 +150,8 @@ def check_mean_of_logs(log_likelihood: ArrayLike, particles: int = 1) -> TailChe
     draws = "ℓ of prior draws" if particles == 1 else f"the best ℓ of {particles} prior draws"
     if shape >= 1:
         reason = f"−∞: {draws} has no mean (Pareto k = {shape:.2g})"
-        return TailCheck(shape, False, False, reason)
-    if shape >= 0.5:
+    elif shape >= 0.5:
         reason = f"not resolved: {draws} has no variance (Pareto k = {shape:.2g})"
-        return TailCheck(shape, True, False, reason)
-    return TailCheck(shape, True, True, "")
+    else:
+        reason = ""
+    return TailCheck(shape, not shape >= 1, not reason, reason)

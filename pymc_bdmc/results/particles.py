@@ -11,7 +11,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.density.cfunc import NotJittable
 from pymc_bdmc.density.draws import as_idata, check_finite, lacking
 from pymc_bdmc.density.layout import Layout

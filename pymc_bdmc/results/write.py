@@ -12,10 +12,10 @@ from arviz_base import dict_to_dataset
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Annealing, Point, stack
-from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic

@@ -4,7 +4,7 @@ A check takes a subject, a model and keyword options, and returns a `Report`. A 
 fails with a probability of at most ``alpha``, whenever the check stops.
 """
 
-from pymc_bdmc.base.names import public_names as _public_names
+from pymc_bdmc.base import public_names as _public_names
 from pymc_bdmc.testing.models import check_bayes_factor as check_bayes_factor
 from pymc_bdmc.testing.models import check_conditionals as check_conditionals
 from pymc_bdmc.testing.models import check_gradient as check_gradient

@@ -8,7 +8,10 @@ from scipy import sparse, stats
 from scipy.integrate import quad
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base.corrected import (
+from pymc_bdmc.base.upstream import (
+    LKJ,
+    LKJ_CHOLESKY,
+    LKJ_CORR,
     CorrectedCAR,
     CorrectedLKJCholeskyCov,
     CorrectedLKJCorr,
@@ -16,8 +19,8 @@ from pymc_bdmc.base.corrected import (
     fault,
     is_wrong,
     laplacian_of,
+    log_density_of,
 )
-from pymc_bdmc.base.upstream import LKJ, LKJ_CHOLESKY, LKJ_CORR, log_density_of
 from pymc_bdmc.density.forward_graph import INTERPRETED
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import SIGMAS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base import version as module
+from pymc_bdmc import base as module
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from pytensor.tensor.random.op import RandomVariable
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
-from pymc_bdmc.base.unknown import REMEDIES
+from pymc_bdmc.base.arguments import REMEDIES
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.workers import Workers
 from tests.call.test_sampling import SMALL, mixed_model, normal_model

@@ -12,8 +12,7 @@ from scipy.signal import lfilter
 from scipy.stats import binom, norm
 
 from pymc_bdmc.estimators import compare_draws, copies, differing_directions
-from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.estimators.draws import batch_variance
+from pymc_bdmc.estimators.agreement import MARGINS, batch_variance
 from tests.models import SIGMAS
 
 ROWS, MOST_BAD = 10, {100: 5, 400: 9}
