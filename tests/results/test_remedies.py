@@ -364,7 +364,7 @@ FOLLOWED = [
 """Words of a remedy, a model and options that print it, and those that follow it."""
 HERE = "results/test_remedies.py"
 ELSEWHERE = {
-    "for a gap of about one nat": "campaign/test_sampling.py::test_the_remedy_of_a_wide_gap_works",
+    "for a gap of about one nat": "call/test_sampling.py::test_the_remedy_of_a_wide_gap_works",
     "data sets would be enough if they are like these": (
         "results/test_verdict.py::test_an_open_verdict_names_what_would_settle_it"
     ),
@@ -375,7 +375,7 @@ ELSEWHERE = {
         "results/test_burn_in.py::test_a_doubt_tells_that_the_longest_may_be_too_short"
     ),
     "Compare the draws with the group posterior": (
-        "campaign/test_posterior_draws.py::test_what_draws_or_forward_runs_miss_is_told"
+        "call/test_posterior_draws.py::test_what_draws_or_forward_runs_miss_is_told"
     ),
     "test it with testing.check_invariance": (
         f"{HERE}::test_a_wrong_step_method_fails_the_check_that_is_named"
@@ -391,7 +391,7 @@ ELSEWHERE = {
         "test_log_ml_of_a_run_that_misses_a_mode_is_withheld_and_the_remedy_works"
     ),
     "a fit to your data needs no annealing": (
-        "campaign/test_weighing.py::"
+        "call/test_weighing.py::"
         "test_simulated_data_that_are_harder_than_the_real_ones_are_named"
     ),
     " non-centred": "results/test_missed.py::test_the_remedy_of_a_refusal_works",
