@@ -192,13 +192,9 @@ class Fitting:
         reached, starts = self._reached[:SEARCHES], self._starts(SEARCHES)
         if self._structure.has_heavy_tails:
             starts = chain(self._apart(), starts)
-        searches = SEARCHES + len(reached)
-        return self._judged(
-            *self._at_modes(
-                chain(reached, starts), spread_of(self._prior), searches, degrees_of_freedom,
-                OVERLOOKED,
-            )
-        )  # fmt: skip
+        starts, n = chain(reached, starts), SEARCHES + len(reached)
+        found = self._at_modes(starts, spread_of(self._prior), n, degrees_of_freedom, OVERLOOKED)
+        return self._judged(*found)
 
     def _at_modes(self, starts, metric, searches, dof, overlooked=1.0) -> tuple[Reference, str]:
         """Return t distributions at all modes, and how they were found."""

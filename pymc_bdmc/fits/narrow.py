@@ -9,13 +9,12 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from pymc_bdmc.estimators import jarzynski_forward
+from pymc_bdmc.fits.fit import RARE
 from pymc_bdmc.reference.metric import Metric, metric_of
 from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
 SEARCHES = 4
 """Number of optimisations; for the spike and slab each found the spike, in 2 to 14 steps."""
-RARE = 3.0
-"""r misses a state if log r is this many nats below the log posterior."""
 LEAST_SHARE = 0.1
 """Smallest share of the posterior near a narrow mode that is missed."""
 NEAR = 0.05

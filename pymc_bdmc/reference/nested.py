@@ -26,7 +26,7 @@ MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
 MOST_NUMBERS = 2**22
-"""Largest array of precisions, or of moved states, that is held at a time."""
+"""Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
 """If the density is known to be normal, a Newton step that gains at most this many nats needs no
 trial. Differences give the precision to about 1e-8 of its size."""
