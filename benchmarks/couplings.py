@@ -27,8 +27,9 @@ from adversaries import ADVERSARIES
 from common import shown, table
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.compiled import draws, engine, runs
-from pymc_bdmc.engines.compiled.improving import log_weights_at
+from pymc_bdmc.engines.compiled import engine, runs
+from pymc_bdmc.fits import draws
+from pymc_bdmc.fits.draws import log_weights_at
 
 PAGE = Path(__file__).parents[1] / "docs" / "method.md"
 LONGEST, CLOSE, MANY = 3, 1e-6, 1500
@@ -132,8 +133,8 @@ class Remembered:
         self.found, self._seen = [], []
 
     def __call__(self, theta, reference, density, n, rng):
-        """Return what `settled` does."""
-        end, distance = draws.settled(theta, reference, density, n, rng)
+        """Return what `metropolis` does."""
+        end, distance = draws.metropolis(theta, reference, density, n, rng)
         if not any(reference is each for each in self._seen):
             self._seen.append(reference)
             more = np.random.default_rng(len(self.found))
@@ -188,7 +189,7 @@ class Coupled:
 def weighed(name: str) -> list[tuple]:
     """A row of the first table; none if the call does not weigh draws after a burn-in."""
     remembered = Remembered()
-    with mock.patch.object(runs, "settled", remembered):
+    with mock.patch.object(runs, "metropolis", remembered):
         dt = pm.sample_bdmc(WEIGHED[name](), **OPTIONS)
     if not remembered.found:
         return []

@@ -28,6 +28,7 @@ LAYERS = [
     {"call"},
     {"results"},
     {"engines"},
+    {"fits"},
     {"paths"},
     {"simulations"},
     {"kernels"},

@@ -19,7 +19,6 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.paths import PATHS, Path, make_path
-from pymc_bdmc.reference.student import draw_reference, log_reference
 from tests.systems import GaussianWork
 
 ALPHA = 1e-5
@@ -79,9 +78,9 @@ def test_paths(name):
 def mass(reference):
     """Integral of the density of a reference in one dimension, by a grid."""
     grid = np.linspace(-300, 300, 600_001)
-    spread = draw_reference(reference, 1000, np.random.default_rng(1))
+    spread = reference.draw(1000, np.random.default_rng(1))
     assert np.abs(spread).max() < grid[-1]
-    return np.trapezoid(np.exp(log_reference(reference, grid[:, None])), grid)
+    return np.trapezoid(np.exp(reference.log_density(grid[:, None])), grid)
 
 
 @pytest.mark.parametrize("name", [name for name, path in PATHS.items() if not path.starts_at_prior])

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from pymc_bdmc.base.types import Population, Run
-from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.engines.compiled.loops import Table
 from pymc_bdmc.engines.compiled.pilot import PathTuning
-from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.fits.draws import DrawTuning
+from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.reference.annealed import AnnealedReference
-from pymc_bdmc.reference.combined import Combination
-from pymc_bdmc.reference.defensive import Defensive
+from pymc_bdmc.reference.contract import Defensive
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
-from pymc_bdmc.reference.sparse import Sparsity
+from pymc_bdmc.reference.sparse import Combination, Sparsity
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.simulations import Simulated
 

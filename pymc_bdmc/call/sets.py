@@ -13,7 +13,7 @@ from pymc_bdmc.call.opened import Campaign
 from pymc_bdmc.call.preparation import DataSets, Preparation, Tunings
 from pymc_bdmc.call.rounds import Side
 from pymc_bdmc.call.tree import last_states
-from pymc_bdmc.engines.compiled.draws import DrawTuning
+from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path
 from pymc_bdmc.simulations import Simulated, if_possible
 

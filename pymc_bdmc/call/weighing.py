@@ -15,9 +15,10 @@ from pymc_bdmc.call.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Prepa
 from pymc_bdmc.call.request import CHAINS
 from pymc_bdmc.call.sets import Sets
 from pymc_bdmc.density.latent import latent_variables
-from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.engines.tasks import AnnealTask, FitTask, ModelEngine
 from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
 

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pymc_bdmc.base.system import System
 from pymc_bdmc.base.types import Direction, Kernel, Moves, Point, Run, Tuning
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.reference.student import Reference
 
 
@@ -84,7 +85,7 @@ class ModelEngine[T: Tuning](TunedEngine[T], Protocol):
     def heavy_tails(self) -> Sequence[str]:
         """Return the names of variables whose priors have tails that a fit lacks."""
 
-    def fit(self, task: "FitTask") -> "Fit | None":
+    def fit(self, task: "FitTask") -> Fit | None:
         """Search for a reference whose draws need no annealing; None if it was stopped."""
 
     def refit(self, task: "RefitTask[T]") -> T | None:
@@ -127,52 +128,9 @@ class PilotTask:
         return engine.pilot(self)
 
 
-MOST_VARIANCE = 5.0
-"""Largest relative variance of the weights of draws from a good `Fit`."""
-
-
-class Fit(NamedTuple):
-    """Result of a search for a reference whose draws need no annealing.
-
-    Attributes
-    ----------
-    tuning : Tuning or None
-        Tuning of runs with T = 1, whose particles are weighed; None if the search failed.
-    reason : str
-        How the reference was found, or why the search failed.
-    variance : float
-        Relative variance v of the weight of a draw. A run of N draws has a gap of about v/N nats.
-    gradient_evaluations : int
-        Cost, in evaluations of log p + ℓ with or without its gradient.
-    most_variance : float
-        The largest relative variance with which the reference may be used.
-    refuses_given : bool
-        Whether a fit to the given draws, or with the named latent variables, was tried and is far
-        from the posterior.
-    seconds : float
-        CPU seconds of an evaluation; NaN if not known.
-    misses : bool
-        Whether the search is not finished, or a part of the posterior was found that the fit
-        misses.
-    log_weights : ndarray of shape (K,)
-        log Ẑ of runs that weigh draws from a fit that misses a part, nats. They are unbiased all
-        the same.
-    """
-
-    tuning: Tuning | None
-    reason: str
-    variance: float
-    gradient_evaluations: int
-    most_variance: float = MOST_VARIANCE
-    refuses_given: bool = False
-    seconds: float = np.nan
-    misses: bool = False
-    log_weights: np.ndarray = np.empty(0)
-
-
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """Task: search by climbs for a reference whose draws need no annealing; see `Fit`.
+    """Task: search for a reference whose draws need no annealing; see `Fit`.
 
     Attributes
     ----------
@@ -180,7 +138,7 @@ class FitTask:
         Observed data.
     seed : SeedSequence
     known : Tuning, optional
-        Tuning on similar data. Climbs start near its reference.
+        Tuning on similar data. Searches start near its reference.
     reference : Reference, optional
         A reference that is judged and not fitted.
     degrees_of_freedom : float, optional
@@ -188,7 +146,7 @@ class FitTask:
     latent : sequence of str, optional
         Names of the latent variables, if they were chosen.
     reached : mapping of str to ndarray, optional
-        States that runs from the prior came to, a row each. Climbs start there too, and the fit
+        States that runs from the prior came to, a row each. Searches start there too, and the fit
         must cover them.
     """
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_bdmc.reference.contract import Density
 from pymc_bdmc.reference.nested import Conditional, NestedReference
 from pymc_bdmc.reference.sparse import times_root, unroot_transposed
-from pymc_bdmc.reference.student import Density, draw_reference
 
 ROTATIONS = 2
 """Number of rotations of a move, which add up to a right angle. Chosen: with one, moves are
@@ -30,18 +30,23 @@ class AnnealedReference(NamedTuple):
     Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte Carlo.
     """
 
-    reference: NestedReference
+    core: NestedReference
     """r; its x is normal given ψ, whatever its degrees of freedom."""
     temperatures: int
     """T."""
+
+    @property
+    def knows_tails(self) -> bool:
+        """True, since ψ has few elements."""
+        return True
 
     def sample(
         self, n: int, rng: np.random.Generator, density: Density
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw θ, one a row, and return log f(θ) − log w too, nats."""
-        phis = draw_reference(self.reference.marginal, n, rng)
-        bridge = _Bridge(self.reference, phis, density)
-        z = rng.standard_normal((n, len(self.reference.latent)))
+        phis = self.core.marginal.draw(n, rng)
+        bridge = _Bridge(self.core, phis, density)
+        z = rng.standard_normal((n, len(self.core.latent)))
         end, log_w = self._anneal(bridge, bridge.at(z), self._betas, rng)
         return bridge.thetas(end.z), _less(end.log_f, log_w)
 
@@ -49,7 +54,7 @@ class AnnealedReference(NamedTuple):
         self, thetas: np.ndarray, density: Density, rng: np.random.Generator
     ) -> np.ndarray:
         """Return log f(θ) − log w of runs that end at the rows of ``thetas``, nats."""
-        nested = self.reference
+        nested = self.core
         bridge = _Bridge(nested, nested.to_units(thetas[:, nested.others]), density)
         start = bridge.at(bridge.z_of(thetas))
         return _less(start.log_f, self._anneal(bridge, start, self._betas[::-1], rng)[1])

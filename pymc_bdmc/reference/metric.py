@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from scipy.linalg import eigh
 
 from pymc_bdmc.base.compiling import njit
@@ -12,14 +13,8 @@ MAX_DENSE = 200
 """Most elements of θ for which the metric has directions."""
 NOTABLE = 1.5
 """Smallest ratio of variances for which a direction is used."""
-CORRELATED = 8
-"""Number of correlated samples per independent one; a pilot's stage has 8 per member."""
 SHRINKAGE = 1e-6
 """Share of the identity added to covariances of scaled samples, to make them invertible."""
-LARGEST = 1e30
-"""Largest scaled sample, which prevents overflow of squares for unbounded scales."""
-MOST_UNEVEN = 1e6
-"""Largest ratio of standard deviations along two directions that float64 can resolve."""
 
 
 class Metric(NamedTuple):
@@ -28,11 +23,11 @@ class Metric(NamedTuple):
     The kernels keep momenta and velocities in units of ``scale``.
     """
 
-    scale: np.ndarray
+    scale: ndarray
     """Standard deviations D, shape (n,)."""
-    directions: np.ndarray
+    directions: ndarray
     """Orthonormal u_k, shape (k, n)."""
-    excess: np.ndarray
+    excess: ndarray
     """Relative excess of the variance along each direction, shape (k,), above −1; 0 has no
     effect."""
 
@@ -71,24 +66,26 @@ def _add_along(direction, factor, vector):
         vector[i] += factor * along * direction[i]
 
 
-def metric_of(covariance: np.ndarray) -> Metric:
+def diagonal_metric(scale: ndarray) -> Metric:
+    """Return the metric of independent elements."""
+    return Metric(scale, np.zeros((0, len(scale))), np.zeros(0))
+
+
+def metric_of(covariance: ndarray) -> Metric:
     """Return the metric of a covariance matrix, with all its directions."""
     scale = np.sqrt(np.diag(covariance))
     variances, directions = eigh(covariance / np.outer(scale, scale))
     return Metric(scale, directions.T.copy(), variances - 1)
 
 
-def root_of(metric: Metric) -> np.ndarray:
+def root_of(metric: Metric) -> ndarray:
     """Return a matrix L with L Lᵀ the covariance of a metric, shape (n, n)."""
     along = (np.sqrt(1 + metric.excess) - 1) * metric.directions.T
     return metric.scale[:, None] * (np.eye(len(metric.scale)) + along @ metric.directions)
 
 
 def estimate_metric(
-    thetas: np.ndarray,
-    gradients: np.ndarray,
-    weights: np.ndarray | None = None,
-    for_moves: bool = True,
+    thetas: ndarray, gradients: ndarray, weights: ndarray | None = None, for_moves: bool = True
 ) -> Metric:
     """Estimate the metric from samples of a density and the gradients of its logarithm.
 
@@ -98,19 +95,9 @@ def estimate_metric(
     with the directions that noise does not explain. See Seyboldt, Carlson and Carpenter (2026),
     arXiv:2603.18845.
 
-    With more than `MAX_DENSE` elements it is diagonal. Then the metric for moves uses the gradients
-    only, since step sizes are limited by the stiffest directions, on which ℓ depends most.
-
-    Parameters
-    ----------
-    thetas : ndarray of shape (N, n)
-        Samples.
-    gradients : ndarray of shape (N, n)
-        Gradients of the log density at the samples; all 0 if not known.
-    weights : ndarray of shape (N,), optional
-        Weights of the samples.
-    for_moves : bool, default True
-        Whether the metric is for kernels; if not, it describes the density.
+    Samples and gradients have shape (N, n); gradients are all 0 if not known. With more than
+    `MAX_DENSE` elements the metric is diagonal. Then one for moves uses the gradients only, since
+    step sizes are limited by the stiffest directions, on which ℓ depends most.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights
@@ -121,7 +108,7 @@ def estimate_metric(
         # E[(θ − E θ) ∇log f] = −1, so by Cauchy and Schwarz 1/sd(∇log f) ≤ sd(θ), but for noise.
         conditional = np.minimum(scale, 1 / deviations(gradients[known], weights))
         if for_moves and n > MAX_DENSE:
-            return Metric(conditional, np.zeros((0, n)), np.zeros(0))
+            return diagonal_metric(conditional)
         scale = np.sqrt(scale * conditional)
         if 1 < n <= MAX_DENSE:
             return Metric(
@@ -129,10 +116,10 @@ def estimate_metric(
             )
     elif 1 < n <= MAX_DENSE:
         return Metric(scale, *_clear_directions(thetas / scale, weights))
-    return Metric(scale, np.zeros((0, n)), np.zeros(0))
+    return diagonal_metric(scale)
 
 
-def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
+def _directions(thetas, gradients, weights) -> tuple[ndarray, ndarray]:
     """Return notable principal axes of the geometric mean of two covariances, and the excess."""
     values, vectors = eigh(_covariance(gradients, weights))
     values = np.maximum(values, SHRINKAGE / 2)  # values are positive except for rounding errors
@@ -140,34 +127,33 @@ def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
     inner, turned = eigh(root @ _covariance(thetas, weights) @ root)
     half = inverse @ (turned * np.maximum(inner, 0.0) ** 0.25)
     variances, directions = eigh(half @ half.T)
-    variances = np.clip(variances, MOST_UNEVEN**-2, MOST_UNEVEN**2)
+    variances = np.clip(variances, 1e-12, 1e12)  # what float64 can resolve
     notable = np.abs(np.log(variances)) > np.log(NOTABLE)
     return directions[:, notable].T.copy(), variances[notable] - 1
 
 
-def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
+def _clear_directions(thetas, weights) -> tuple[ndarray, ndarray]:
     """Return the principal axes of samples that noise does not explain, and the excess.
 
     For independent elements the variances along the axes lie within (1 ± sqrt(n / N))²: Marchenko
     and Pastur (1967).
     """
-    noise = np.sqrt(thetas.shape[1] * CORRELATED * (weights @ weights))
+    # Eight correlated samples count as an independent one: a pilot's stage has 8 per member.
+    noise = np.sqrt(thetas.shape[1] * 8 * (weights @ weights))
     variances, directions = eigh(_covariance(thetas, weights))
     notable = variances > NOTABLE * (1 + noise) ** 2
     notable |= variances < max(1 - noise, 0) ** 2 / NOTABLE
     return directions[:, notable].T.copy(), variances[notable] - 1
 
 
-def spread_of(values: np.ndarray) -> Metric:
-    """Return the spread of samples; that of their middle half, since tails may be heavy."""
-    n = values.shape[1]
+def spread_of(values: ndarray) -> Metric:
+    """Return a diagonal metric by the middle half of samples, since tails may be heavy."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     inner = np.clip(values, low - (high - low), high + (high - low))
-    scale = deviations(inner, np.full(len(values), 1 / len(values)))
-    return Metric(scale, np.zeros((0, n)), np.zeros(0))
+    return diagonal_metric(deviations(inner, np.full(len(values), 1 / len(values))))
 
 
-def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def deviations(values: ndarray, weights: ndarray) -> ndarray:
     """Return the standard deviation of every column; never 0."""
     mean = weights @ values
     distances = values - mean
@@ -176,8 +162,8 @@ def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return unit * np.sqrt(weights @ (distances / unit) ** 2) + 1e-10 * (1 + np.abs(mean))
 
 
-def _covariance(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _covariance(values: ndarray, weights: ndarray) -> ndarray:
     """Return the covariance, shrunk slightly towards the identity."""
-    values = np.clip(values, -LARGEST, LARGEST)
+    values = np.clip(values, -1e30, 1e30)  # squares of unbounded scales would overflow
     covariance = np.atleast_2d(np.cov(values.T, aweights=weights, ddof=0))
     return (covariance + SHRINKAGE * np.eye(len(covariance))) / (1 + SHRINKAGE)

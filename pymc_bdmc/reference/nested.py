@@ -10,13 +10,12 @@ mixture of t distributions, near the Laplace approximation of the marginal poste
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from numpy import ndarray
+from numpy.random import Generator
 
-from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.reference.combined import Combination
-from pymc_bdmc.reference.normal import copy_vector
-from pymc_bdmc.reference.sparse import Sparsity, factorise, solve, times_root, unroot
-from pymc_bdmc.reference.student import Density, Reference, Slopes, draw_reference, log_reference
+from pymc_bdmc.reference.contract import Density, Slopes
+from pymc_bdmc.reference.sparse import Combination, Sparsity, factorise, solve, times_root, unroot
+from pymc_bdmc.reference.student import Reference, log_constant_of
 
 MOST_OTHERS, MOST_LATENT = 12, 10_000
 """Most elements of ψ, whose marginal is fitted by differences, and most elements of x."""
@@ -27,27 +26,22 @@ MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
 MOST_NUMBERS = 2**22
-"""Largest array of precisions, or of moved states, that is held at a time."""
+"""Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
 """If the density is known to be normal, a Newton step that gains at most this many nats needs no
 trial. Differences give the precision to about 1e-8 of its size."""
-MOST_SPREAD = 1e6
-"""A Newton step needs a trial if the ratio of conditional precisions of elements is larger, since
-differences then lose the smallest one."""
-REACH = 3.0
-"""Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
 
 
 class Conditional(NamedTuple):
     """The normal approximations of x given several ψ."""
 
-    modes: np.ndarray
+    modes: ndarray
     """x̂, shape (n, d)."""
-    factors: np.ndarray
+    factors: ndarray
     """Entries of the Cholesky factors L of the precisions, shape (n, entries); see `Sparsity`."""
-    log_marginal: np.ndarray
+    log_marginal: ndarray
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
-    is_mode: np.ndarray
+    is_mode: ndarray
     """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
 
 
@@ -56,20 +50,20 @@ class NestedReference(NamedTuple):
 
     marginal: Reference
     """Distribution of φ, which is ψ with some elements in units of others."""
-    tops: np.ndarray
-    """Modes of the marginal posterior of φ, where fits to similar data start, shape (m, k)."""
-    others: np.ndarray
+    marginal_modes: ndarray
+    """Modes of the marginal posterior of φ, from which fits to similar data start, shape (m, k)."""
+    others: ndarray
     """Indices of ψ in θ, shape (k,)."""
-    units: np.ndarray
+    units: ndarray
     """Place in ψ of the logarithm of each element's unit, or −1 if it has none; shape (k,). The
     off-diagonal elements of a covariance matrix are in units of the diagonal element of their row,
     so that r(ψ) has no neck at a small variance."""
-    latent: np.ndarray
+    latent: ndarray
     """Indices of x in θ, shape (d,)."""
-    starts: np.ndarray
+    starts: ndarray
     """Coefficients that predict Newton's start, shape (1 + k, d), or (1, d) if the start does not
     depend on ψ; see `features`."""
-    steps: np.ndarray
+    steps: ndarray
     """Steps of the differences of gradients, shape (d,)."""
     sparsity: Sparsity
     degrees_of_freedom: float
@@ -80,11 +74,24 @@ class NestedReference(NamedTuple):
     combination: Combination | None = None
     """The few matrices whose combinations are the precisions, if there are only a few."""
 
-    def sample(
-        self, n: int, rng: np.random.Generator, density: Density
-    ) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def core(self) -> "NestedReference":
+        """The distribution itself."""
+        return self
+
+    @property
+    def knows_tails(self) -> bool:
+        """True, since x is normal given ψ, and ψ has few elements."""
+        return True
+
+    @property
+    def temperatures(self) -> int:
+        """No draw is annealed."""
+        return 0
+
+    def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""
-        psis = self.from_units(phis := draw_reference(self.marginal, n, rng))
+        psis = self.from_units(phis := self.marginal.draw(n, rng))
         z = rng.standard_normal((n, len(self.latent)))
         if np.isfinite(dof := self.degrees_of_freedom):
             z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
@@ -92,7 +99,7 @@ class NestedReference(NamedTuple):
         log_r = self.log_marginal(phis) + self.log_conditional(found, z)
         return self.join(psis, found, z), log_r
 
-    def join(self, psis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
+    def join(self, psis: ndarray, found: Conditional, z: ndarray) -> ndarray:
         """Return θ = (ψ, x) with z = Lᵀ(x − x̂), one a row."""
         turned = z.copy()
         unroot(self.sparsity, found.factors, turned)
@@ -101,8 +108,8 @@ class NestedReference(NamedTuple):
         return thetas
 
     def log_density(
-        self, thetas: np.ndarray, density: Density, rng: np.random.Generator | None = None
-    ) -> np.ndarray:
+        self, thetas: ndarray, density: Density, rng: Generator | None = None
+    ) -> ndarray:
         """Return the log density of every row of ``thetas``, nats."""
         psis = thetas[:, self.others]
         found = self.given(psis, density)
@@ -110,27 +117,27 @@ class NestedReference(NamedTuple):
         times_root(self.sparsity, found.factors, z)
         return self.log_marginal(self.to_units(psis)) + self.log_conditional(found, z)
 
-    def log_marginal(self, phis: np.ndarray) -> np.ndarray:
+    def log_marginal(self, phis: ndarray) -> ndarray:
         """Return log r(ψ) at every row of φ, nats."""
-        return log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
+        return self.marginal.log_density(phis) - self._log_units(phis).sum(axis=1)
 
-    def from_units(self, phis: np.ndarray) -> np.ndarray:
+    def from_units(self, phis: ndarray) -> ndarray:
         """Return ψ of every row of φ."""
         return phis * np.exp(self._log_units(phis))
 
-    def to_units(self, psis: np.ndarray) -> np.ndarray:
+    def to_units(self, psis: ndarray) -> ndarray:
         """Return φ of every row of ψ; units have no unit, and so are equal in both."""
         return psis * np.exp(-self._log_units(psis))
 
-    def _log_units(self, psis: np.ndarray) -> np.ndarray:
+    def _log_units(self, psis: ndarray) -> ndarray:
         return np.where(self.units >= 0, psis[:, self.units], 0.0)
 
-    def log_laplace(self, phis: np.ndarray, density: Density) -> np.ndarray:
+    def log_laplace(self, phis: ndarray, density: Density) -> ndarray:
         """Return the Laplace approximation of the log marginal density of φ, nats."""
         found = self.given(self.from_units(phis), density).log_marginal
         return found + self._log_units(phis).sum(axis=1)
 
-    def log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
+    def log_conditional(self, found: Conditional, z: ndarray) -> ndarray:
         """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
         d, dof = z.shape[1], self.degrees_of_freedom
         with np.errstate(over="ignore", invalid="ignore"):  # states far out
@@ -138,21 +145,13 @@ class NestedReference(NamedTuple):
         log_volume = self._log_volume(found.factors)
         if np.isinf(dof):
             return log_volume - d / 2 * np.log(2 * np.pi) - squares / 2
-        constant = gammaln((dof + d) / 2) - gammaln(dof / 2) - d / 2 * np.log(dof * np.pi)
-        return log_volume + constant - (dof + d) / 2 * np.log1p(squares / dof)
+        return log_volume + log_constant_of(d, dof) - (dof + d) / 2 * np.log1p(squares / dof)
 
-    def _spread(self, factors: np.ndarray) -> np.ndarray:
-        """Return the ratio of the largest to the smallest conditional precision of an element."""
-        diagonal = factors[:, self.sparsity.starts[:-1]]
-        return (diagonal.max(axis=1) / diagonal.min(axis=1)) ** 2
-
-    def _log_volume(self, factors: np.ndarray) -> np.ndarray:
+    def _log_volume(self, factors: ndarray) -> ndarray:
         """Return half of the log determinant of every precision."""
         return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
 
-    def given(
-        self, psis: np.ndarray, density: Density, starts: np.ndarray | None = None
-    ) -> Conditional:
+    def given(self, psis: ndarray, density: Density, starts: ndarray | None = None) -> Conditional:
         """Return the mode and the precision of x given every row of ψ.
 
         Newton's method starts at the predictions of `starts`, or at the rows of the argument.
@@ -169,7 +168,7 @@ class NestedReference(NamedTuple):
         ]
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def features(self, psis: np.ndarray) -> np.ndarray:
+    def features(self, psis: ndarray) -> ndarray:
         """Return the features that predict the modes of x: 1 and the standardised φ.
 
         They depend on ψ alone, never on x. The shape is (n, 1 + k), or (n, 1) without a prediction.
@@ -179,9 +178,9 @@ class NestedReference(NamedTuple):
             return ones
         centre, scale = self.marginal.locations[0], self.marginal.scales[0]
         z = (self.to_units(psis) - centre) / scale
-        return np.hstack([ones, np.clip(z, -REACH, REACH)])
+        return np.hstack([ones, np.clip(z, -3.0, 3.0)])  # beyond it is not extrapolated
 
-    def _given(self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray) -> Conditional:
+    def _given(self, psis: ndarray, slopes: Slopes, starts: ndarray) -> Conditional:
         n, d = len(psis), len(self.latent)
         thetas = np.empty((n, d + len(self.others)))
         thetas[:, self.others], thetas[:, self.latent] = psis, starts
@@ -204,10 +203,13 @@ class NestedReference(NamedTuple):
             solve(self.sparsity, found, step)
             rise = np.einsum("ni,ni->n", slope, step)
             if is_exact:
-                far = ~((rise <= MOST_RISE) & (self._spread(found) <= MOST_SPREAD))
+                diagonal = found[:, self.sparsity.starts[:-1]]
+                spread = (diagonal.max(axis=1) / diagonal.min(axis=1)) ** 2
+                # With a larger spread of conditional precisions, differences lose the smallest.
+                far = ~((rise <= MOST_RISE) & (spread <= 1e6))
                 is_sure[active[~far]] = True
                 active, step, rise = active[far], step[far], rise[far]
-            taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
+            taken, gained = self._rise(thetas, values, gradients, active, step, rise, slopes)
             surprise = np.abs(gained - rise / 2)
             still = taken & ((surprise > self.accuracy) | ~is_normal[active])
             active = active[still & (rise > self.accuracy / 10)]
@@ -222,7 +224,7 @@ class NestedReference(NamedTuple):
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
         return Conditional(modes, factors, log_marginal, is_normal & is_near)
 
-    def _climb(self, thetas, values, gradients, active, step, rise, slopes):
+    def _rise(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return movers and gains."""
         before, taken = values[active].copy(), np.zeros(len(active), dtype=bool)
         left, size = np.arange(len(active)), 1.0
@@ -243,42 +245,18 @@ class NestedReference(NamedTuple):
                 break
         return taken, values[active] - before
 
-    def precisions(self, thetas: np.ndarray, gradients: np.ndarray, slopes: Slopes) -> np.ndarray:
+    def precisions(self, thetas: ndarray, gradients: ndarray, slopes: Slopes) -> ndarray:
         """Return the entries of minus the second derivatives in x at every row, shape (n, E)."""
         groups, rows, columns = self.sparsity[:3]
         if combination := self.combination:
             rows, columns = rows[combination.measured], columns[combination.measured]
         used, place = np.unique(groups[columns], return_inverse=True)
-        moved = _moved(thetas, self.latent, groups, used, self.steps)
-        slope = slopes(moved)[1]
-        entries = _differences(
-            thetas, gradients, moved, slope, place, self.latent[rows], self.latent[columns]
-        )
+        offsets = np.zeros((len(used), thetas.shape[1]))
+        offsets[:, self.latent] = np.where(groups == used[:, None], self.steps, 0.0)
+        moved = thetas[:, None] + offsets
+        slope = slopes(moved.reshape(-1, thetas.shape[1]))[1].reshape(moved.shape)
+        rows, columns = self.latent[rows], self.latent[columns]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # entries may be ∞
+            change = gradients[:, rows] - slope[:, place, rows]
+            entries = change / (moved[:, place, columns] - thetas[:, columns])
         return combination.complete(entries) if combination else entries
-
-
-@njit(nogil=True, cache=True)
-def _moved(thetas, latent, groups, used, steps):
-    """Return every row with the elements of each group moved by their steps."""
-    n, size = thetas.shape
-    moved = np.empty((n * used.size, size))
-    for i in range(n):
-        for k in range(used.size):
-            row = moved[i * used.size + k]
-            copy_vector(thetas[i], row)
-            for j in range(latent.size):
-                if groups[j] == used[k]:
-                    row[latent[j]] += steps[j]
-    return moved
-
-
-@njit(nogil=True, cache=True)
-def _differences(thetas, gradients, moved, slopes, place, rows, columns):
-    """Return minus the second derivatives by differences; not finite if gradients are not."""
-    n_moves, entries = len(moved) // max(len(thetas), 1), np.empty((len(thetas), rows.size))
-    for i in range(len(thetas)):
-        for e in range(rows.size):
-            k, row, column = i * n_moves + place[e], rows[e], columns[e]
-            change = gradients[i, row] - slopes[k, row]
-            entries[i, e] = change / (moved[k, column] - thetas[i, column])
-    return entries

@@ -4,40 +4,74 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
+from scipy.linalg import qr
 from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
 
-FULL = 0.3
-"""Share of entries from which a matrix counts as full, so that no order is looked for."""
-SHIFT, MOST_SHIFTS = 1e-3, 12
-"""First addition to the diagonal of a matrix that is not positive definite, relative to it; it is
-multiplied by 10 as often as needed."""
+MOST_SHIFTS = 12
+"""Most tries to make a matrix positive definite, each with a ten times larger diagonal."""
 
 
 class Sparsity(NamedTuple):
     """Pattern of symmetric d × d matrices and of their Cholesky factors L."""
 
-    groups: np.ndarray
+    groups: ndarray
     """Group of every column, shape (d,): the sum of its columns has every entry of them once."""
-    rows: np.ndarray
+    rows: ndarray
     """Row of every entry on one side of the diagonal, or on it, shape (E,)."""
-    columns: np.ndarray
+    columns: ndarray
     """Column of every such entry, shape (E,); the sum of its group has the entry in that row."""
-    order: np.ndarray
+    order: ndarray
     """Order of elimination, shape (d,)."""
-    slots: np.ndarray
+    slots: ndarray
     """Place of every entry among those of L, shape (E,)."""
-    starts: np.ndarray
+    starts: ndarray
     """Place of the diagonal entry of every column of L, then their number, shape (d + 1,)."""
-    indices: np.ndarray
+    indices: ndarray
     """Row of every entry of L, column by column."""
-    row_starts: np.ndarray
+    row_starts: ndarray
     """First of the entries of every row in the two arrays below, shape (d + 1,)."""
-    row_columns: np.ndarray
+    row_columns: ndarray
     """Columns of the entries of L below the diagonal, row by row."""
-    row_slots: np.ndarray
+    row_slots: ndarray
     """Places of these entries."""
+
+
+class Combination(NamedTuple):
+    """Matrices Σ c_i B_i, given their entries in some groups of columns."""
+
+    basis: ndarray
+    """Entries of B_1 … B_r, shape (r, E)."""
+    measured: ndarray
+    """Places of the entries in these columns among all E."""
+    solver: ndarray
+    """Matrix that turns the measured entries into c, shape (measured, r)."""
+
+    def complete(self, entries: ndarray) -> ndarray:
+        """Return all entries of matrices, shape (n, E), given the measured ones."""
+        return entries @ self.solver @ self.basis
+
+
+def combination_of(entries: ndarray, groups: ndarray) -> Combination | None:
+    """Find the basis of matrices from examples; None if the examples do not show that it is small.
+
+    Entries of n matrices have shape (n, E), and the groups of their columns shape (E,).
+    """
+    if not np.isfinite(entries).all():
+        return None
+    entries = entries / np.linalg.norm(entries, axis=1, keepdims=True)
+    _, sizes, basis = np.linalg.svd(entries, full_matrices=False)
+    # Far above the error of differences of gradients, and too small to affect weights of draws.
+    rank = int((sizes > 1e-6 * sizes[0]).sum())
+    if 2 * rank > len(entries):
+        return None
+    basis = basis[:rank]
+    _, pivots = qr(basis, mode="r", pivoting=True)
+    chosen = np.unique(groups[pivots[:rank]])
+    measured = np.flatnonzero(np.isin(groups, chosen))
+    return Combination(basis, measured, np.linalg.pinv(basis[:, measured]))
 
 
 def sparsity_of(pattern: csr_array) -> Sparsity:
@@ -65,7 +99,7 @@ def sparsity_of(pattern: csr_array) -> Sparsity:
     )
 
 
-def groups_of(pattern: csr_array) -> tuple[np.ndarray, np.ndarray]:
+def groups_of(pattern: csr_array) -> tuple[ndarray, ndarray]:
     """Group the columns of a symmetric pattern, and say which columns are dense.
 
     A few dense columns are alone. Any two others of a group have no row in common, but for dense
@@ -94,7 +128,7 @@ def groups_of(pattern: csr_array) -> tuple[np.ndarray, np.ndarray]:
     return best, is_dense
 
 
-def _coloured(pattern: csr_array) -> np.ndarray:
+def _coloured(pattern: csr_array) -> ndarray:
     """Return a colour of every column such that no two with the same one share a row."""
     meets = csr_array(pattern.astype(np.int64) @ pattern.astype(np.int64))
     colours = np.full(pattern.shape[0], -1)
@@ -107,24 +141,24 @@ def _coloured(pattern: csr_array) -> np.ndarray:
     return colours
 
 
-def _elimination(pattern: csr_array) -> tuple[np.ndarray, list[np.ndarray]]:
+def _elimination(pattern: csr_array) -> tuple[ndarray, list[ndarray]]:
     """Return an order of elimination, and the rows below the diagonal in each column of L.
 
     The next column is one with the fewest entries: minimum degree (Tinney and Walker 1967).
     """
     d = pattern.shape[0]
-    if pattern.nnz > FULL * d**2:
+    if pattern.nnz > 0.3 * d**2:  # as good as full, so that no order saves much
         return np.arange(d), [np.arange(j + 1, d) for j in range(d)]
     near = [
         set(pattern.indices[pattern.indptr[i] : pattern.indptr[i + 1]].tolist()) - {i}
         for i in range(d)
     ]
-    ahead = [(len(each), i) for i, each in enumerate(near)]
-    heapify(ahead)
+    candidates = [(len(each), i) for i, each in enumerate(near)]
+    heapify(candidates)
     order: list[int] = []
     below, is_done = [], np.zeros(d, dtype=bool)
-    while ahead:
-        degree, i = heappop(ahead)
+    while candidates:
+        degree, i = heappop(candidates)
         if is_done[i] or degree != len(near[i]):
             continue
         is_done[i] = True
@@ -133,7 +167,7 @@ def _elimination(pattern: csr_array) -> tuple[np.ndarray, list[np.ndarray]]:
         for j in near[i]:
             near[j] |= near[i]
             near[j] -= {i, j}
-            heappush(ahead, (len(near[j]), j))
+            heappush(candidates, (len(near[j]), j))
     return np.array(order), below
 
 
@@ -149,7 +183,7 @@ def factorise(sparsity, entries, factors, is_definite):
         shift, tries = 0.0, 0
         while not _factorised(sparsity, entries[i], shift, factors[i], work):
             tries += 1
-            shift = SHIFT if tries == 1 else 10.0 * shift
+            shift = 1e-3 if tries == 1 else 10.0 * shift
             if tries > MOST_SHIFTS:
                 factors[i] = 0.0
                 for j in range(d):
@@ -228,12 +262,15 @@ def unroot_transposed(sparsity, factors, vectors):
 @njit(nogil=True, cache=True)
 def unroot(sparsity, factors, vectors):
     """Solve Lᵀ x = z for every row z, in the order of elimination, in place; x is in that of θ."""
-    order = sparsity.order
+    starts, indices, order = sparsity.starts, sparsity.indices, sparsity.order
     work = np.empty(order.size)
     for i in range(len(vectors)):
         for j in range(order.size):
             work[j] = vectors[i, j]
-        _back(sparsity, factors[i], work)
+        for j in range(order.size - 1, -1, -1):
+            for p in range(starts[j] + 1, starts[j + 1]):
+                work[j] -= factors[i, p] * work[indices[p]]
+            work[j] /= factors[i, starts[j]]
         for j in range(order.size):
             vectors[i, order[j]] = work[j]
 
@@ -251,13 +288,3 @@ def times_root(sparsity, factors, vectors):
             work[j] = total
         for j in range(order.size):
             vectors[i, j] = work[j]
-
-
-@njit(nogil=True, cache=True)
-def _back(sparsity, factor, work):
-    """Solve Lᵀ x = z in place."""
-    starts, indices = sparsity.starts, sparsity.indices
-    for j in range(sparsity.order.size - 1, -1, -1):
-        for p in range(starts[j] + 1, starts[j + 1]):
-            work[j] -= factor[p] * work[indices[p]]
-        work[j] /= factor[starts[j]]

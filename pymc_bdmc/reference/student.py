@@ -4,10 +4,12 @@ With a reference r in place of the prior the path is f_β = r^(1−β) (p e^ℓ)
 model with prior r and log likelihood g = log p + ℓ − log r, so the kernels are unchanged.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.compiling import njit
@@ -17,52 +19,10 @@ FEWEST_DEGREES, MOST_DEGREES = 3, 10
 """Limits of the default degrees of freedom, which are as many as θ has elements.
 
 Heavier tails miss less of a posterior that is wider than r expects, but make the weights of draws
-less even where it is normal. The relative variance of the weights is then 0.09 to 0.22 with 1 to 10
+less even if it is normal. The relative variance of the weights is then 0.09 to 0.22 with 1 to 10
 elements, 0.36 with 20 and 1.4 with 100; with three degrees of freedom throughout it would be 0.63
 with 10 elements and 1.1 with 20.
 """
-
-
-Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Function that returns log p + ℓ of every row of θ, shape (n,), and the gradients, (n, size)."""
-
-
-class Density(Protocol):
-    """log p + ℓ on given data, as references need it."""
-
-    @property
-    def evaluations(self) -> int:
-        """Return the number of evaluations so far, with or without a gradient."""
-
-    def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""
-
-    def slopes_in(self, latent: np.ndarray) -> Slopes:
-        """Return a function like `slopes` that gives at least the gradients in some elements."""
-
-    def terms(self, thetas: np.ndarray) -> np.ndarray:
-        """Return log p and ℓ of every row, shape (rows, 2), nats."""
-
-    def draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw θ from the prior, one a row."""
-
-
-class AnyReference(Protocol):
-    """Normalised distribution with exact draws, at which a path may start.
-
-    One whose draws are the ends of annealed runs draws these backwards for its log density, by
-    ``rng``; others need none.
-    """
-
-    def sample(
-        self, n: int, rng: np.random.Generator, density: Density
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw θ, one a row, and return its log density too, nats."""
-
-    def log_density(
-        self, thetas: np.ndarray, density: Density, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the log density of every row of ``thetas``, nats."""
 
 
 class Reference(NamedTuple):
@@ -71,34 +31,90 @@ class Reference(NamedTuple):
     Component k has the location of row k, and the metric of row k as its scale matrix.
     """
 
-    locations: np.ndarray
+    locations: ndarray
     """Locations, shape (K, n); K = 0 means no reference."""
-    scales: np.ndarray
+    scales: ndarray
     """Scales, shape (K, n)."""
-    directions: np.ndarray
+    directions: ndarray
     """Directions, shape (K, r, n)."""
-    excesses: np.ndarray
+    excesses: ndarray
     """Excesses, shape (K, r)."""
     degrees_of_freedom: float
-    log_constants: np.ndarray
+    log_constants: ndarray
     """Log of each weight times the density at its location, shape (K,), nats."""
 
-    def sample(
-        self, n: int, rng: np.random.Generator, density: object = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw θ, one a row, and return its log density too, nats; it needs no density."""
-        thetas = draw_reference(self, n, rng)
-        return thetas, log_reference(self, thetas)
+    @property
+    def core(self) -> "Reference":
+        """The mixture itself."""
+        return self
 
-    def log_density(
-        self, thetas: np.ndarray, density: object = None, rng: object = None
-    ) -> np.ndarray:
+    @property
+    def knows_tails(self) -> bool:
+        """False, since the posterior may have heavier tails."""
+        return False
+
+    @property
+    def temperatures(self) -> int:
+        """No draw is annealed."""
+        return 0
+
+    @property
+    def shares(self) -> ndarray:
+        """Weights of the components, shape (K,)."""
+        log_volumes = np.log(self.scales).sum(axis=1) + np.log1p(self.excesses).sum(axis=1) / 2
+        log_constant = log_constant_of(self.locations.shape[1], self.degrees_of_freedom)
+        return softmax(self.log_constants + log_volumes - log_constant)
+
+    def metric(self, k: int) -> Metric:
+        """Return the scale matrix of a component."""
+        return Metric(self.scales[k], self.directions[k], self.excesses[k])
+
+    def draw(self, n: int, rng: Generator) -> ndarray:
+        """Draw θ, one a row."""
+        dof, shares = self.degrees_of_freedom, self.shares
+        components, width = self.locations.shape
+        equal = np.allclose(shares, shares[0])
+        component = rng.choice(components, n, p=None if equal else shares)
+        z = rng.standard_normal((n, width))
+        for k, (directions, excess) in enumerate(zip(self.directions, self.excesses, strict=True)):
+            own = component == k
+            z[own] += (z[own] @ directions.T * (np.sqrt(1 + excess) - 1)) @ directions
+        z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
+        return self.locations[component] + self.scales[component] * z
+
+    def sample(self, n: int, rng: Generator, density: object = None) -> tuple[ndarray, ndarray]:
+        """Draw θ, one a row, and return its log density too, nats; it needs no density."""
+        thetas = self.draw(n, rng)
+        return thetas, self.log_density(thetas)
+
+    def log_density(self, thetas: ndarray, density: object = None, rng: object = None) -> ndarray:
         """Return the log density of every row of ``thetas``, nats."""
-        return log_reference(self, thetas)
+        return logsumexp(self._log_components(thetas), axis=0)
+
+    def memberships(self, thetas: ndarray) -> ndarray:
+        """Return the probability of each component, given the draw in each row; shape (K, rows)."""
+        return softmax(self._log_components(thetas), axis=0)
+
+    def _log_components(self, thetas: ndarray) -> list[ndarray]:
+        dof, found = self.degrees_of_freedom, []
+        for k, location in enumerate(self.locations):
+            scale, directions, excess = self.metric(k)
+            z = (thetas - location) / scale
+            along = z @ directions.T
+            squares = (z**2).sum(axis=1) - along**2 @ (excess / (1 + excess))
+            log_kernel = (dof + z.shape[1]) / 2 * np.log1p(squares / dof)
+            found.append(self.log_constants[k] - log_kernel)
+        return found
+
+    def with_degrees(self, degrees_of_freedom: float) -> "Reference":
+        """Return the same mixture with other degrees of freedom."""
+        n, dof = self.locations.shape[1], float(degrees_of_freedom)
+        gain = log_constant_of(n, dof) - log_constant_of(n, self.degrees_of_freedom)
+        return self._replace(degrees_of_freedom=dof, log_constants=self.log_constants + gain)
 
 
 def make_reference(
-    location: np.ndarray, metric: Metric, degrees_of_freedom: float | None = None
+    location: ndarray, metric: Metric, degrees_of_freedom: float | None = None
 ) -> Reference:
     """Make a reference with one component, whose tails are heavy if θ has few elements."""
     n = len(location)
@@ -110,70 +126,24 @@ def make_reference(
         metric.directions[None].copy(),
         metric.excess[None].copy(),
         float(dof),
-        np.array([_log_constant(n, dof) - log_volume]),
+        np.array([log_constant_of(n, dof) - log_volume]),
     )
 
 
-def with_degrees(reference: Reference, degrees_of_freedom: float) -> Reference:
-    """Return the same mixture of t distributions with other degrees of freedom."""
-    n, dof = reference.locations.shape[1], float(degrees_of_freedom)
-    gain = _log_constant(n, dof) - _log_constant(n, reference.degrees_of_freedom)
-    return reference._replace(degrees_of_freedom=dof, log_constants=reference.log_constants + gain)
-
-
-def _log_constant(n: int, dof: float) -> float:
-    """Return the log density at its location of a t distribution whose scale matrix is I, nats."""
-    return float(gammaln((dof + n) / 2) - gammaln(dof / 2) - n / 2 * np.log(dof * np.pi))
-
-
-def shares_of(reference: Reference) -> np.ndarray:
-    """Return the weights of the components of a mixture, shape (K,)."""
-    n, dof = reference.locations.shape[1], reference.degrees_of_freedom
-    log_volumes = (
-        np.log(reference.scales).sum(axis=1) + np.log1p(reference.excesses).sum(axis=1) / 2
-    )
-    return softmax(reference.log_constants + log_volumes - _log_constant(n, dof))
-
-
-def mix_references(references: Sequence[Reference], shares: np.ndarray | None = None) -> Reference:
+def mix_references(references: Sequence[Reference], shares: ndarray | None = None) -> Reference:
     """Mix references with as many degrees of freedom, by default with equal weights."""
     weights = np.full(len(references), 1 / len(references)) if shares is None else shares
     rank = max(each.excesses.shape[1] for each in references)
 
-    def padded(values: np.ndarray) -> np.ndarray:
+    def padded(values: ndarray) -> ndarray:
         missing = rank - values.shape[1]
         return np.pad(values, [(0, 0), (0, missing)] + [(0, 0)] * (values.ndim - 2))
 
-    return Reference(
-        np.concatenate([each.locations for each in references]),
-        np.concatenate([each.scales for each in references]),
-        np.concatenate([padded(each.directions) for each in references]),
-        np.concatenate([padded(each.excesses) for each in references]),
-        references[0].degrees_of_freedom,
-        np.concatenate(
-            [
-                each.log_constants + np.log(weight)
-                for each, weight in zip(references, weights, strict=True)
-            ]
-        ),
-    )
-
-
-def metric_at(reference: Reference, k: int) -> Metric:
-    """Return the scale matrix of a component as a metric."""
-    return Metric(reference.scales[k], reference.directions[k], reference.excesses[k])
-
-
-def parts_of(reference: Reference) -> list[Reference]:
-    """Return the components of a mixture, each with its share as part of its constant."""
-    r = reference
-    return [
-        Reference(
-            r.locations[[k]], r.scales[[k]], r.directions[[k]], r.excesses[[k]],
-            r.degrees_of_freedom, r.log_constants[[k]],
-        )
-        for k in range(len(r.locations))
-    ]  # fmt: skip
+    constants = [r.log_constants + np.log(w) for r, w in zip(references, weights, strict=True)]
+    parts = [(r.locations, r.scales, padded(r.directions), padded(r.excesses)) for r in references]
+    locations, scales, directions, excesses = map(np.concatenate, zip(*parts, strict=True))
+    dof = references[0].degrees_of_freedom
+    return Reference(locations, scales, directions, excesses, dof, np.concatenate(constants))
 
 
 def no_reference() -> Reference:
@@ -182,34 +152,9 @@ def no_reference() -> Reference:
     return Reference(nothing, nothing, np.zeros((0, 0, 0)), nothing, np.inf, np.zeros(0))
 
 
-def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw θ, one a row."""
-    dof = reference.degrees_of_freedom
-    components, width = reference.locations.shape
-    shares = shares_of(reference)
-    equal = np.allclose(shares, shares[0])
-    component = rng.choice(components, n, p=None if equal else shares)
-    z = rng.standard_normal((n, width))
-    for k, (directions, excess) in enumerate(
-        zip(reference.directions, reference.excesses, strict=True)
-    ):
-        own = component == k
-        z[own] += (z[own] @ directions.T * (np.sqrt(1 + excess) - 1)) @ directions
-    z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
-    return reference.locations[component] + reference.scales[component] * z
-
-
-def log_reference(reference: Reference, thetas: np.ndarray) -> np.ndarray:
-    """Return the log density of every row of ``thetas``, nats."""
-    dof, found = reference.degrees_of_freedom, []
-    for location, scale, directions, excess, log_constant in zip(
-        *reference[:4], reference.log_constants, strict=True
-    ):
-        z = (thetas - location) / scale
-        along = z @ directions.T
-        squares = (z**2).sum(axis=1) - along**2 @ (excess / (1 + excess))
-        found.append(log_constant - (dof + z.shape[1]) / 2 * np.log1p(squares / dof))
-    return logsumexp(found, axis=0)
+def log_constant_of(n: int, dof: float) -> float:
+    """Return the log density at its location of a t distribution whose scale matrix is I, nats."""
+    return float(gammaln((dof + n) / 2) - gammaln(dof / 2) - n / 2 * np.log(dof * np.pi))
 
 
 @njit(nogil=True, cache=True)

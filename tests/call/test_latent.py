@@ -10,10 +10,12 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
+from pymc_bdmc import paths
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled import engine, fitting, nested
+from pymc_bdmc.engines.compiled import engine
 from pymc_bdmc.engines.tasks import FitTask
-from pymc_bdmc.paths import fitted
+from pymc_bdmc.fits import fit as fitting
+from pymc_bdmc.fits import nested
 from tests.call.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
 
@@ -123,14 +125,14 @@ def test_both_signs_are_found_on_similar_data(monkeypatch):
     compiled, rng = engine.CompiledEngine(TemperedDensity(factor(True))), np.random.default_rng(4)
     data = compiled.density.data
     known = compiled.fit(FitTask(data, np.random.SeedSequence(1))).tuning
-    assert len(known.reference.tops) == 2
+    assert len(known.reference.marginal_modes) == 2
     scores, noise = rng.normal(size=(8, 20, 1)), rng.normal(size=(8, 20, 3))
     loadings = rng.normal(size=(8, 1, 2)) @ [[1, 1, 0], [0.5, -0.5, -2]]  # far from the known ones
     others = [{"y": y} for y in scores * loadings + 0.5 * noise]
 
     def modes():
         fits = [compiled.fit(FitTask(each, np.random.SeedSequence(2), known)) for each in others]
-        return [len(fit.tuning.reference.tops) for fit in fits]
+        return [len(fit.tuning.reference.marginal_modes) for fit in fits]
 
     assert modes() == [2] * 8
     monkeypatch.setattr(nested, "OVERLOOKED", 1.0)
@@ -201,8 +203,8 @@ def test_names_that_fail_are_told_if_runs_are_annealed(caplog):
 )
 def test_names_that_are_refused(model, latent, message, monkeypatch):
     """By an error that says what to do, before anything is fitted; limits are as low as models."""
-    monkeypatch.setattr(fitted, "MOST_OTHERS", 8)
-    monkeypatch.setattr(fitted, "MOST_LATENT", 7)
+    monkeypatch.setattr(paths, "MOST_OTHERS", 8)
+    monkeypatch.setattr(paths, "MOST_LATENT", 7)
     monkeypatch.setattr("pymc_bdmc.call.prepared.Weighing", None)
     with pytest.raises(ValueError, match=message):
         called(model, latent)

@@ -10,7 +10,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.call import Size, prepared
 from pymc_bdmc.call.choice import Refusal
 from pymc_bdmc.call.weighing import Weighing
-from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath
 from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
 from pymc_bdmc.results.reading import Reading
@@ -296,7 +296,7 @@ def test_a_shell_that_no_climb_finds_is_found_by_rays(monkeypatch):
     dt = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
     found = bdmc.log_ml(dt)
     assert not found.valid or abs(found.value) < SIGMAS * found.error
-    monkeypatch.setattr("pymc_bdmc.engines.compiled.fitting.share_beyond", lambda *_: 0.0)
+    monkeypatch.setattr("pymc_bdmc.fits.fit.share_beyond", lambda *_: 0.0)
     twin = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, cores=1, **QUICK))
     assert twin.valid
     assert twin.value < -0.2

@@ -16,8 +16,8 @@ from pymc_bdmc.density.held import held_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
-from pymc_bdmc.engines.compiled.fitting import EVEN
 from pymc_bdmc.engines.tasks import FitTask
+from pymc_bdmc.fits.fit import EVEN
 from tests.models import SIGMAS
 
 TIMES = np.arange(6.0)
@@ -92,9 +92,8 @@ def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process):
         return [each for each in mixtures if each.variance > EVEN]
 
     assert not uneven_mixtures()
-    split = engine._structure.split
-    nothing = split._replace(latent=np.zeros_like(split.latent))
-    engine._structure = engine._structure._replace(split=nothing)
+    nothing = np.zeros_like(engine._structure.latent)
+    engine._structure = engine._structure._replace(latent=nothing)
     assert uneven_mixtures()
 
 

@@ -17,9 +17,10 @@ from pymc_bdmc.call import annealing, choice, pilots
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled import peaks, pilot
+from pymc_bdmc.engines.compiled import pilot
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.fits import narrow as narrow_modes
 from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference
@@ -206,7 +207,7 @@ def test_a_narrow_peak_is_climbed(monkeypatch):
         return float((np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0").mean())
 
     assert 0.8 < share_inside(dt) < 0.97
-    monkeypatch.setattr(peaks, "CLIMBS", 0)
+    monkeypatch.setattr(narrow_modes, "SEARCHES", 0)
     assert not 0.8 < share_inside(pm.sample_bdmc(model, **QUICK)) < 0.97
 
 
@@ -231,7 +232,7 @@ def test_only_a_peak_that_a_reference_misses_is_added():
     ]  # fmt: skip
     for n, density, locations in cases:
         shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
-        found = peaks.add_peaks(make_reference(np.zeros(n), shape), density, rng)
+        found = narrow_modes.add_narrow_modes(make_reference(np.zeros(n), shape), density, rng)
         expected = np.tile(np.transpose([locations]), n)
         np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
@@ -245,11 +246,11 @@ def test_two_peaks_get_a_component_each(monkeypatch):
 
     tops = np.array([[1.0], [1.0], [-1.0], [-1.0]])
     fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)), 10.0)
-    for near, expected in ((peaks.NEAR, [0, 1, -1]), (np.inf, [0, 1])):
-        monkeypatch.setattr(peaks, "NEAR", near)
+    for near, expected in ((narrow_modes.NEAR, [0, 1, -1]), (np.inf, [0, 1])):
+        monkeypatch.setattr(narrow_modes, "NEAR", near)
         climbed = iter(tops)
-        monkeypatch.setattr(peaks, "_climb", lambda *_, climbed=climbed: next(climbed))
-        found = peaks.add_peaks(fit, density, np.random.default_rng(1))
+        monkeypatch.setattr(narrow_modes, "_maximum", lambda *_, climbed=climbed: next(climbed))
+        found = narrow_modes.add_narrow_modes(fit, density, np.random.default_rng(1))
         np.testing.assert_array_equal(found.locations[:, 0], expected)
 
 

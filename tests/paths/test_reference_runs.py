@@ -14,7 +14,7 @@ from scipy import stats
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered_model import TemperedModel
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.student import draw_reference, make_reference, mix_references
+from pymc_bdmc.reference.student import make_reference, mix_references
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
@@ -30,7 +30,7 @@ class FromReference:
     """Runs start at the reference."""
 
     def prior(self, rng, *shape):
-        thetas = draw_reference(self.reference, int(np.prod(shape)), rng)
+        thetas = self.reference.draw(int(np.prod(shape)), rng)
         return thetas.reshape(*shape, -1)
 
 

@@ -85,7 +85,7 @@ def test_a_move_leaves_the_posterior_invariant(reference):
     """At β = 1, by means of x − ψ and their squares. Twin: every proposal is accepted."""
     for energy, is_sound in ((annealed._energy, True), (lambda state, *_: np.zeros(N), False)):
         rng = np.random.default_rng(3)
-        thetas, nested = LogGammas().draw(N, rng), reference.reference
+        thetas, nested = LogGammas().draw(N, rng), reference.core
         bridge = annealed._Bridge(nested, thetas[:, :1], LogGammas())
         state = bridge.at(bridge.z_of(thetas))
         with pytest.MonkeyPatch.context() as patch:

@@ -15,16 +15,15 @@ from scipy.special import logsumexp
 
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.conditional import wrong_modes
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.fitting import Fitting
-from pymc_bdmc.engines.compiled.nested import Marginal, NoFit, fit_nested, refit_nested
+from pymc_bdmc.fits.fit import Fitting
+from pymc_bdmc.fits.nested import Marginal, NoFit, fit_nested, refit_nested, wrong_modes
 from pymc_bdmc.reference import nested
-from pymc_bdmc.reference.defensive import Defensive
+from pymc_bdmc.reference.contract import Defensive
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.sparse import factorise, solve, sparsity_of, times_root, unroot
-from pymc_bdmc.reference.student import draw_reference, make_reference
+from pymc_bdmc.reference.student import make_reference
 from tests.models import SIGMAS
 
 DATA = np.array([0.9, 1.2, 1.05])
@@ -64,7 +63,7 @@ class Fitted:
     def __init__(self, model, seed=1):
         self.engine = CompiledEngine(TemperedDensity(model))
         self.density = Counted(self.engine.on(self.engine.density.data))
-        self.split = self.engine._structure.split
+        self.split = self.engine._structure
         self.again(seed)
 
     def again(self, seed):
@@ -165,7 +164,7 @@ def test_what_rounding_may_hide_is_refused(noise, used, monkeypatch):
     found = distances()
     assert len(found) in used
     assert all(z < SIGMAS for z in found)
-    monkeypatch.setattr("pymc_bdmc.engines.compiled.nested.lost_by_rounding", lambda *_: 0.0)
+    monkeypatch.setattr("pymc_bdmc.fits.nested.lost_by_rounding", lambda *_: 0.0)
     assert (max(distances()) > SIGMAS) == (noise == 1e-5)
 
 
@@ -200,7 +199,7 @@ def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
         return ["several modes" in fitted.again(seed).reason for seed in range(6)]
 
     assert all(refused())
-    search = "pymc_bdmc.engines.compiled.nested.wrong_modes"
+    search = "pymc_bdmc.fits.nested.wrong_modes"
     monkeypatch.setattr(search, lambda *given: wrong_modes(*given[:2], given[2][:1], given[3]))
     assert not all(refused())
     monkeypatch.setattr(search, lambda *_: "")
@@ -525,7 +524,7 @@ def check_units(reference):
     assert np.allclose(psis[:, 1], phis[:, 1] * np.exp(phis[:, 2]))
     assert np.allclose(reference.to_units(psis), phis)
     rng = np.random.default_rng(5)
-    psis = reference.from_units(draw_reference(reference.marginal, 4000, rng))
+    psis = reference.from_units(reference.marginal.draw(4000, rng))
     other = stats.multivariate_t(
         np.median(psis, axis=0), np.diag(0.1 * np.ones(3)), df=30
     )  # on the scale of ψ, and narrow
@@ -562,7 +561,7 @@ def test_a_share_of_the_prior_bounds_the_weights():
     bound = -np.log(reference.share)  # a likelihood of outcomes is at most 1
     assert g.max() <= bound
     assert abs(z_of(g, -2.4198)) < SIGMAS
-    assert log_weights(reference.reference).max() > bound
+    assert log_weights(reference.core).max() > bound
 
 
 def test_a_remote_scale_has_no_marginal_density(normal):

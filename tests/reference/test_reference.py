@@ -9,12 +9,9 @@ from scipy.optimize import approx_fprime
 from pymc_bdmc.kernels.state import State
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import (
-    draw_reference,
-    log_reference,
     make_reference,
     mix_references,
     refer,
-    with_degrees,
 )
 
 LOCATION = np.array([1.0, -2.0, 0.5])
@@ -36,8 +33,8 @@ OTHER = stats.multivariate_t(PLACE, np.diag(WIDTH**2), df=7)
 
 
 def test_it_is_a_normalised_t_distribution():
-    thetas = draw_reference(REFERENCE, 50, np.random.default_rng(1))
-    np.testing.assert_allclose(log_reference(REFERENCE, thetas), EXACT.logpdf(thetas), rtol=1e-12)
+    thetas = REFERENCE.draw(50, np.random.default_rng(1))
+    np.testing.assert_allclose(REFERENCE.log_density(thetas), EXACT.logpdf(thetas), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "degrees"), [(1, 3), (3, 3), (7, 7), (10, 10), (50, 10)])
@@ -50,10 +47,10 @@ def test_tails_are_heavier_where_there_are_few_elements(n, degrees):
 def test_other_degrees_of_freedom_leave_the_rest_of_a_mixture():
     first, second = (stats.multivariate_t(at, np.diag(w**2), df=4) for at, w in TWO)
     made = [make_reference(at, Metric(w, np.zeros((0, 3)), np.zeros(0)), 9.0) for at, w in TWO]
-    thetas = draw_reference(MIXTURE, 50, np.random.default_rng(1))
+    thetas = MIXTURE.draw(50, np.random.default_rng(1))
     expected = np.logaddexp(first.logpdf(thetas), second.logpdf(thetas)) - np.log(2)
-    changed = with_degrees(mix_references(made), 4)
-    np.testing.assert_allclose(log_reference(changed, thetas), expected, rtol=1e-12)
+    changed = mix_references(made).with_degrees(4)
+    np.testing.assert_allclose(changed.log_density(thetas), expected, rtol=1e-12)
 
 
 def test_heavy_tails_cover_a_posterior_that_is_far_wider():
@@ -66,7 +63,7 @@ def test_heavy_tails_cover_a_posterior_that_is_far_wider():
     density = stats.norm.pdf(at, scale=3)
 
     def spread(reference):
-        weights = density / np.exp(log_reference(reference, at[:, None]))
+        weights = density / np.exp(reference.log_density(at[:, None]))
         return trapezoid(density * weights, at) - 1
 
     assert spread(make_reference(np.zeros(1), shape)) < 2
@@ -74,16 +71,16 @@ def test_heavy_tails_cover_a_posterior_that_is_far_wider():
 
 
 def test_a_mixture_is_normalised():
-    thetas = draw_reference(MIXTURE, 50, np.random.default_rng(1))
+    thetas = MIXTURE.draw(50, np.random.default_rng(1))
     expected = np.logaddexp(EXACT.logpdf(thetas), OTHER.logpdf(thetas)) - np.log(2)
-    np.testing.assert_allclose(log_reference(MIXTURE, thetas), expected, rtol=1e-12)
+    np.testing.assert_allclose(MIXTURE.log_density(thetas), expected, rtol=1e-12)
 
 
 def test_draws_of_a_mixture():
     """E_r[q/r] = 1 for the density q of either component, within 4 errors; α = 6e-5 each."""
-    thetas = draw_reference(MIXTURE, 20_000, np.random.default_rng(2))
+    thetas = MIXTURE.draw(20_000, np.random.default_rng(2))
     for own, other in [(EXACT, OTHER), (OTHER, EXACT)]:
-        weights = np.exp(own.logpdf(thetas) - log_reference(MIXTURE, thetas))
+        weights = np.exp(own.logpdf(thetas) - MIXTURE.log_density(thetas))
         assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(len(weights))
         # Broken twin: draws of one component are taken for those of both
         part = weights[own.logpdf(thetas) > other.logpdf(thetas)]
@@ -92,7 +89,7 @@ def test_draws_of_a_mixture():
 
 def test_draws():
     """Squared distances follow F, and projections t, at α = 1e-4; the twin forgets the excess."""
-    thetas = draw_reference(REFERENCE, 20_000, np.random.default_rng(2))
+    thetas = REFERENCE.draw(20_000, np.random.default_rng(2))
 
     def p_values(shape):
         apart = thetas - LOCATION
@@ -113,9 +110,9 @@ def test_terms_of_a_state_in_the_place_of_prior_and_likelihood(reference):
     gradients = np.array([0.1, -0.2, 0.3]), np.array([1.0, 2.0, -3.0])
     state = State(theta, np.array([-1.5, -2.5]), *(each.copy() for each in gradients))
     refer(reference, state)
-    log_r = log_reference(reference, theta[None])[0]
+    log_r = reference.log_density(theta[None])[0]
     np.testing.assert_allclose(state.terms, [log_r, -4.0 - log_r], rtol=1e-12)
-    slope = approx_fprime(theta, lambda t: log_reference(reference, t[None])[0], 1e-7)
+    slope = approx_fprime(theta, lambda t: reference.log_density(t[None])[0], 1e-7)
     np.testing.assert_allclose(state.log_prior_gradient, slope, rtol=1e-5)
     total = state.log_prior_gradient + state.log_likelihood_gradient
     np.testing.assert_allclose(total, gradients[0] + gradients[1], rtol=1e-12)

@@ -5,100 +5,72 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from scipy.special import chdtri
+from numpy import ndarray
+from numpy.random import Generator
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
-from pymc_bdmc.reference.student import Slopes
-
-UNLIKELY, FEW_ELEMENTS = 0.1, 5
-"""States too unlikely to judge a fit by: this share of a normal posterior of at most so many
-elements. Chosen: with 61 elements, the 10 % cut lies 38 nats below the top, and climbs of logistic
-regressions pass states there that no fit needs to cover."""
-TIMED = 32
-"""Number of calls that are timed. To read the clock of a thread can take longer than a call."""
+from pymc_bdmc.reference.contract import Density, Slopes
 
 
 class Stopped(Exception):
     """An engine was stopped."""
 
 
-class Counted:
-    """log p + ℓ of a problem, with the number of its evaluations and the CPU seconds of one.
+class Counted(Density):
+    """log p + ℓ of a problem whose path starts at the prior.
 
     Every evaluation raises `Stopped` once Ctrl-C has set the problem's flag.
-
-    Parameters
-    ----------
-    problem : Problem
-        A path from the prior.
     """
 
+    evaluations = 0
+    seconds = np.nan
+
     def __init__(self, problem: Problem):
-        self._problem, self.draw_prior, self.climbing = problem, problem.draw, problem.climbing
-        self._passed: list[tuple[np.ndarray, float]] = []
-        self.evaluations, self._is_conditional = 0, False
-        self._seconds: list[float] = []
+        super().__init__()
+        self._problem, self.has_gradient = problem, problem.has_gradient
+        self._is_conditional, self._n_timed = False, 0
 
-    @property
-    def seconds(self) -> float:
-        """Return the CPU seconds of an evaluation, the least of all calls; NaN before any.
+    def draw_prior(self, n: int, rng: Generator) -> ndarray:
+        """Draw θ from the prior, one a row."""
+        return self._problem.draw(n, rng)
 
-        Calls for few states take longer for each, since to read the clock takes time too.
-        """
-        return min(self._seconds, default=np.nan)
-
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p + ℓ and its gradient, zeros if it has none."""
-        (value,), (gradient,) = self.slopes(theta[None])
-        self._passed.append((theta.copy(), value))
-        return float(value), gradient
-
-    def likelihood(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
         """Return ℓ and its gradient."""
         (value,), (gradient,) = self.slopes(theta[None], whole=False)
         return float(value), gradient
 
-    def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the likely states that climbs passed, and log p + ℓ there, nats.
-
-        States of this density hold all but `UNLIKELY` of the mass of a normal posterior of few
-        elements. A climb moves along a curve. If it passes states as unlikely as those of many
-        elements together, these are far in a tail, where no fit needs to be good.
-        """
-        if not self._passed:
-            return np.empty((0, 0)), np.empty(0)
-        thetas, heights = map(np.array, zip(*self._passed, strict=True))
-        few = min(thetas.shape[1], FEW_ELEMENTS)
-        likely = heights >= heights.max() - chdtri(few, UNLIKELY) / 2
-        return thetas[likely], heights[likely]
-
     @contextmanager
     def _counting(self, n: int) -> Iterator[None]:
+        """Count n evaluations, and time the first calls: to read the clock can take longer.
+
+        The least time counts, since calls for few states take longer for each.
+        """
         if self._problem.stop[0]:
             raise Stopped
         self.evaluations += n
-        is_timed = n > 0 and len(self._seconds) < TIMED
+        is_timed = n > 0 and self._n_timed < 32
         started = time.thread_time() if is_timed else np.nan
         yield
         if is_timed:
-            self._seconds.append((time.thread_time() - started) / n)
+            self.seconds = np.fmin(self.seconds, (time.thread_time() - started) / n)
+            self._n_timed += 1
 
-    def terms(self, thetas: np.ndarray) -> np.ndarray:
-        """Return log p and ℓ of every row, shape (rows, 2), nats."""
+    def terms(self, thetas: ndarray) -> ndarray:
+        """Return log p and ℓ of every row, shape (rows, 2)."""
         with self._counting(len(thetas)):
             return self._problem.terms(thetas)
 
-    def slopes(self, thetas: np.ndarray, *, whole: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient; or ℓ alone."""
+    def slopes(self, thetas: ndarray, *, whole: bool = True) -> tuple[ndarray, ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), and its gradient; or ℓ alone."""
         values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
         with self._counting(len(thetas)):
             rows = np.ascontiguousarray(thetas)
             slopes_of(self._problem.target, rows, whole, values, gradients)
         return values, gradients
 
-    def slopes_in(self, latent: np.ndarray) -> Slopes:
+    def slopes_in(self, latent: ndarray) -> Slopes:
         """Return a function like `slopes`, with gradients in some elements of θ and zeros else.
 
         What depends on the other elements alone is computed once for rows in which these are equal.
@@ -107,10 +79,10 @@ class Counted:
         if conditional is None:
             return self.slopes
         if not self._is_conditional:
-            self._is_conditional, self._seconds = True, []
+            self._is_conditional, self.seconds, self._n_timed = True, np.nan, 0
         others = np.setdiff1d(np.arange(self._problem.jitted.size), latent)
 
-        def slopes(thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def slopes(thetas: ndarray) -> tuple[ndarray, ndarray]:
             values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
             with self._counting(len(thetas)):
                 rows, data = np.ascontiguousarray(thetas), self._problem.target.data

@@ -20,11 +20,7 @@ from pymc_bdmc.density.latent import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.draws import DrawTuning
-from pymc_bdmc.engines.compiled.fitting import FEW_PRIOR_STATES, PRIOR_STATES, Fitting, Structure
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
-from pymc_bdmc.engines.compiled.nested import Split
-from pymc_bdmc.engines.compiled.peaks import add_peaks
 from pymc_bdmc.engines.compiled.pilot import (
     MEMBERS,
     MOST_ITERATIONS,
@@ -37,11 +33,13 @@ from pymc_bdmc.engines.compiled.population import Trace, move_population
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
 from pymc_bdmc.engines.compiled.system import CompiledSystem
-from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
-from pymc_bdmc.engines.compiled.values import BY_VALUES
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
+from pymc_bdmc.engines.tasks import AnnealTask, FitTask, PilotTask, RefitTask
 from pymc_bdmc.engines.workers import Workers, open_workers
+from pymc_bdmc.fits.draws import DrawTuning
+from pymc_bdmc.fits.fit import FEW_PRIOR_STATES, PRIOR_STATES, Fit, Fitting
+from pymc_bdmc.fits.narrow import add_narrow_modes
+from pymc_bdmc.fits.nested import Structure
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -151,8 +149,9 @@ class CompiledEngine:
         flat, categories = self.jitted.ravel_data(data), self.jitted.categories
         start = reference or no_reference()
         target = Target(*self._functions, flat, categories, start, self._undefined)
-        climbing = BY_GRADIENTS if self.has_gradient else BY_VALUES
-        return Problem(self.density, self.jitted, target, data, self.lock, self._stop, climbing)
+        return Problem(
+            self.density, self.jitted, target, data, self.lock, self._stop, self.has_gradient
+        )
 
     def pilot(self, task: PilotTask) -> PathTuning | None:
         """Run one pilot population on the data of the task; None if it was stopped."""
@@ -183,25 +182,25 @@ class CompiledEngine:
             fitting = Fitting(Counted(problem), prior, self._structure, rng, reached)
             if task.known:
                 return fitting.further(task.known)
-            named = self._split(task.latent) if task.latent else None
+            named = self._structure_with(task.latent) if task.latent else None
             return fitting.first(task.reference, task.degrees_of_freedom, named)
         except Stopped:
             return None
 
     @cached_property
     def _structure(self) -> Structure:
-        model = self.density.model
-        latent = latent_variables(model) if self.has_gradient else ()
-        return Structure(self._split(latent), bool(with_necks(model)), bool(self.heavy_tails))
-
-    def _split(self, latent: Sequence[str]) -> Split:
-        is_latent, transforms = (
-            self.jitted.elements_of(latent),
-            self.density.model.rvs_to_transforms,
+        return self._structure_with(
+            latent_variables(self.density.model) if self.has_gradient else ()
         )
-        signed = [rv.name for rv, transform in transforms.items() if transform is None]
-        is_signed = (self.jitted.elements_of(signed) & ~is_latent).any()
-        return Split(is_latent, self.jitted.units, bool(is_signed))
+
+    def _structure_with(self, latent: Sequence[str]) -> Structure:
+        model, is_latent = self.density.model, self.jitted.elements_of(latent)
+        transforms = model.rvs_to_transforms.items()
+        signed = self.jitted.elements_of([rv.name for rv, way in transforms if way is None])
+        return Structure(
+            is_latent, self.jitted.units, bool((signed & ~is_latent).any()),
+            bool(with_necks(model)), bool(self.heavy_tails),
+        )  # fmt: skip
 
     @cached_property
     def heavy_tails(self) -> list[str]:
@@ -263,7 +262,7 @@ class CompiledEngine:
     def with_peaks(
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
-        """Apply `add_peaks` for given data.
+        """Apply `add_narrow_modes` for given data.
 
         Raises
         ------
@@ -278,7 +277,7 @@ class CompiledEngine:
             values = problem.terms(thetas).sum(axis=1)
             return np.where(values < np.inf, values, -np.inf)
 
-        return add_peaks(reference, log_density, np.random.default_rng(seed))
+        return add_narrow_modes(reference, log_density, np.random.default_rng(seed))
 
     def surplus(
         self,

@@ -11,9 +11,7 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS
 from pymc_bdmc.density.jitted import JittedDensity
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.tops import Climbing
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate_terms, make_state
-from pymc_bdmc.reference.student import draw_reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +32,8 @@ class Problem:
         Held while the density is used, since PyTensor's functions share state.
     stop : ndarray of shape (1,)
         Flag that ends all work once it is set.
-    climbing : Climbing
-        How tops of the density are found.
+    has_gradient : bool
+        Whether the density has a gradient.
     """
 
     density: TemperedDensity
@@ -44,7 +42,7 @@ class Problem:
     data: Mapping[str, np.ndarray]
     lock: Lock
     stop: np.ndarray
-    climbing: Climbing
+    has_gradient: bool
 
     def on(self, data: Mapping[str, np.ndarray]) -> "Problem":
         """Return the same path on other data."""
@@ -65,7 +63,7 @@ class Problem:
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw θ from the reference or the prior, one a row."""
         if self._has_reference:
-            return draw_reference(self.target.reference, n, rng)
+            return self.target.reference.draw(n, rng)
         with self._held() as density:
             return self.jitted.ravel_many(density.prior.draw_many(n, rng))
 

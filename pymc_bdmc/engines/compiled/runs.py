@@ -8,8 +8,6 @@ from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS
 from pymc_bdmc.density.rows import row_ends
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.draws import log_e_value, settled, weigh
-from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.loops import (
     INFINITE,
     STOPPED,
@@ -22,6 +20,7 @@ from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.compiled.population import Trace, move_population
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
@@ -196,7 +195,7 @@ def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run
         if task.start is not None:
             thetas[0] = problem.jitted.ravel(task.start)
             if task.burn_in:
-                thetas[0], distance = settled(thetas[0], reference, density, task.burn_in, rng)
+                thetas[0], distance = metropolis(thetas[0], reference, density, task.burn_in, rng)
                 of_start["start_distance"] = distance
             log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
         g = log_weights_at(thetas, log_r, density)
@@ -206,4 +205,4 @@ def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run
         problem.raise_at(1.0, theta)
     if task.start is not None:
         of_start["log_e_value"] = log_e_value(softmax(g))
-    return weigh(g, problem.jitted.unravel(thetas), density.evaluations, of_start)
+    return importance_run(g, problem.jitted.unravel(thetas), density.evaluations, of_start)

@@ -13,7 +13,7 @@ from pymc_bdmc.estimators import (
     refutes,
 )
 from pymc_bdmc.estimators.tails import shape_of_weights
-from pymc_bdmc.paths.registry import PATHS
+from pymc_bdmc.paths import PATHS
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.sandwich import certified_total_variation

@@ -23,7 +23,7 @@ from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.estimators import certified_lower, log_mean_exp
 from pymc_bdmc.estimators.agreement import effective_runs, exceeded
 from pymc_bdmc.reference.metric import estimate_metric
-from pymc_bdmc.reference.student import Reference, draw_reference, log_reference, make_reference
+from pymc_bdmc.reference.student import Reference, make_reference
 from pymc_bdmc.results.particles import Elements, Unconstrained
 
 ALPHA = 1e-3
@@ -86,9 +86,9 @@ class _Side(NamedTuple):
         It takes states and their log p(θ, y).
         """
         fit = _fit(self.theta, self.weights.ravel())
-        surplus = self.log_density - log_reference(fit, self.theta)
+        surplus = self.log_density - fit.log_density(self.theta)
         level = exceeded(surplus, self.weights, 1 / (self.ess + 1))
-        return lambda theta, log_density: log_density - log_reference(fit, theta) > level
+        return lambda theta, log_density: log_density - fit.log_density(theta) > level
 
 
 def _fit(theta: np.ndarray, weights: np.ndarray) -> Reference:
@@ -112,9 +112,9 @@ def _too_low(
     if len(inside) < 2 * draws.theta.shape[1]:
         return 0.0
     fit = _fit(inside, np.full(len(inside), 1 / len(inside)))
-    theta = draw_reference(fit, 8000, np.random.default_rng(0))
+    theta = fit.draw(8000, np.random.default_rng(0))
     found = log_joint(theta)
-    terms = np.where(is_beyond(theta, found), found - log_reference(fit, theta), -np.inf)
+    terms = np.where(is_beyond(theta, found), found - fit.log_density(theta), -np.inf)
     averages = [log_mean_exp(batch) for batch in terms.reshape(32, -1)]
     share = 1 - ALPHA / 3
     lower = certified_lower(averages, share, kind="order statistics").lower

@@ -17,16 +17,15 @@ from scipy.special import digamma, logsumexp, polygamma, softmax
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
-from pymc_bdmc.engines.compiled import counted, draws, fitting, improving, tops
+from pymc_bdmc.engines.compiled import counted
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.nested import Split
-from pymc_bdmc.engines.compiled.scan import share_beyond
-from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
+from pymc_bdmc.fits import adapt, draws, modes
+from pymc_bdmc.fits import fit as fitting
+from pymc_bdmc.fits.fit import share_beyond
+from pymc_bdmc.fits.modes import find_modes
 from pymc_bdmc.reference.metric import Metric, metric_of, root_of
 from pymc_bdmc.reference.student import (
-    draw_reference,
-    log_reference,
     make_reference,
     mix_references,
 )
@@ -95,7 +94,7 @@ def test_forward_and_reverse_runs_are_unbiased(skewed):
     first, second = np.minimum(forward, 1), np.minimum(1 / reverse, 1) * reverse
     apart = first.mean() - second.mean()
     assert abs(apart) < SIGMAS * np.hypot(first.std(), second.std()) / np.sqrt(RUNS)
-    wrong = draw_reference(skewed.tuning.reference, RUNS, np.random.default_rng(1))[:, 0]
+    wrong = skewed.tuning.reference.draw(RUNS, np.random.default_rng(1))[:, 0]
     twin = np.exp(skewed.log_z - skewed.log_weights(REVERSE, wrong))
     assert abs(score(twin, 1)) > SIGMAS
 
@@ -107,7 +106,7 @@ class Accepting:
         self.reference = reference
 
     def terms(self, thetas):
-        return np.stack([log_reference(self.reference, thetas), np.zeros(len(thetas))], axis=1)
+        return np.stack([self.reference.log_density(thetas), np.zeros(len(thetas))], axis=1)
 
 
 def test_burn_in_leaves_the_posterior_as_it_is(skewed):
@@ -119,7 +118,8 @@ def test_burn_in_leaves_the_posterior_as_it_is(skewed):
     mean, variance = digamma(5) - np.log(1.5), polygamma(1, 5)
     for density, is_sound in ((sound, True), (Accepting(reference), False)):
         rng = np.random.default_rng(3)
-        ends = np.array([draws.settled(t[None], reference, density, 4, rng)[0][0] for t in starts])
+        moved = [draws.metropolis(t[None], reference, density, 4, rng)[0] for t in starts]
+        ends = np.array(moved)[:, 0]
         scores = score(ends, mean), score((ends - mean) ** 2, variance)
         assert (max(np.abs(scores)) < SIGMAS) == is_sound
 
@@ -131,7 +131,7 @@ def test_a_bad_start_is_forgotten(skewed):
     exact = skewed.posterior(np.random.default_rng(4), RUNS)
     for n, lasts in ((100, False), (0, True)):
         start = np.array([3.5])
-        ends = [draws.settled(start, reference, density, n, rng)[0][0] for _ in range(2000)]
+        ends = [draws.metropolis(start, reference, density, n, rng)[0][0] for _ in range(2000)]
         spread = np.std(exact)
         apart = abs(np.mean(ends) - exact.mean()) / (spread / np.sqrt(len(ends)))
         assert (apart > SIGMAS) == lasts
@@ -199,7 +199,7 @@ def test_an_impossible_start_is_left_at_the_first_possible_draw(bound, leaves):
     """Comparing an impossible state with an impossible proposal gives no warning of NumPy."""
     reference = make_reference(np.zeros(1), unit(1))
     density, start = Constrained(reference, bound), np.array([-3.0])
-    end, distance = draws.settled(start, reference, density, 50, np.random.default_rng(1))
+    end, distance = draws.metropolis(start, reference, density, 50, np.random.default_rng(1))
     assert (distance < 1e-3) == leaves
     assert (end >= bound if leaves else end == start).all()
 
@@ -208,10 +208,10 @@ def test_a_mixture_is_not_adapted_to_a_single_draw(skewed):
     thetas = np.array([[0.0], [1.0], [2.0]])
     reference = skewed.tuning.reference
     for ahead in (2000.0, 730.0):  # the others have no weight, and a subnormal one
-        pool = improving._Pool(thetas, np.array([ahead, 0.0, 0.0]))
-        assert improving._em(pool, reference) is reference
-    even = improving._Pool(np.repeat(thetas, 2, axis=0), np.zeros(6))
-    assert improving._em(even, reference).locations[0, 0] == pytest.approx(1)
+        weights = adapt._truncated(np.array([ahead, 0.0, 0.0]))
+        assert adapt._em(thetas, weights, reference) is reference
+    even = adapt._em(np.repeat(thetas, 2, axis=0), np.full(6, 1 / 6), reference)
+    assert even.locations[0, 0] == pytest.approx(1)
 
 
 def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
@@ -230,11 +230,11 @@ def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
 
     def log_variance(seed):
         rng = np.random.default_rng(seed)
-        fitted = improving.adapted(density, start, 128, rng, lambda mixture: mixture).reference
-        return np.log(improving.weighted(density, fitted, 5000, rng).variance)
+        fitted = adapt.adapted(density, start, 128, rng, lambda mixture: mixture).reference
+        return np.log(adapt.draw_weighted(density, fitted, 5000, rng).variance)
 
     assert np.mean([log_variance(seed) for seed in range(24)]) < 0.26
-    monkeypatch.setattr(improving, "LEAST_DRAWS", 0)
+    monkeypatch.setattr(adapt, "LEAST_DRAWS", 0)
     assert np.mean([log_variance(seed) for seed in range(24)]) > 0.26
 
 
@@ -244,8 +244,8 @@ def test_a_component_without_draws_is_dropped_in_silence():
     rng = np.random.default_rng(1)
     parts = [make_reference(np.array([place]), unit(1, scale), 1e6)
              for place, scale in ((0.0, 1.0), (1e4, 1e-3))]  # fmt: skip
-    pool = improving._Pool(rng.normal(size=(40, 1)), np.zeros(40))
-    adapted = improving._em(pool, mix_references(parts))
+    thetas, weights = rng.normal(size=(40, 1)), np.full(40, 1 / 40)
+    adapted = adapt._em(thetas, weights, mix_references(parts))
     assert len(adapted.locations) == 1
     assert abs(adapted.locations[0, 0]) < 1
 
@@ -266,7 +266,7 @@ def normal_mixture(places, sd, shares):
 def test_climbs_find_every_top_and_its_share():
     rng = np.random.default_rng(1)
     density = normal_mixture([[-3, 0], [3, 0], [0, 4]], 0.5, [0.5, 0.3, 0.2])
-    found = fit_to_tops(density, rng.normal(0, 3, (64, 2)), unit(2, 3.0), climbs=16)
+    found = find_modes(density, rng.normal(0, 3, (64, 2)), unit(2, 3.0), searches=16)
     assert found.is_all
     assert found.reason.endswith("optimisations found 3 modes")
     assert np.allclose(sorted(found.reference.locations[:, 0]), [-3, 0, 3], atol=0.05)
@@ -276,10 +276,10 @@ def test_climbs_find_every_top_and_its_share():
 def test_a_top_that_one_climb_came_to_is_a_sign_of_others():
     density = normal_mixture([[-9.0], [9.0]], 1.0, [0.5, 0.5])
     starts = np.array([[-8.0], [-7.0], [-10.0], [8.0]])
-    found = fit_to_tops(density, starts, unit(1), climbs=4)
+    found = find_modes(density, starts, unit(1), searches=4)
     assert found.is_unfinished
     assert "4 optimisations ended at 2 modes, 1 of which a single one found" in found.reason
-    again = fit_to_tops(density, [*starts, [9.5]], unit(1), climbs=4)
+    again = find_modes(density, [*starts, [9.5]], unit(1), searches=4)
     assert again.is_all
 
 
@@ -290,7 +290,7 @@ def test_a_search_that_keeps_finding_low_tops_is_not_finished(low):
     shares = np.where(places[:, 0] > 0, 1e-6, 1.0)
     density = normal_mixture(places, 0.5, shares)
     starts = np.random.default_rng(1).uniform(-2, 240 if low else 2, (64, 1))
-    found = fit_to_tops(density, [np.zeros(1), *starts], unit(1), climbs=16)
+    found = find_modes(density, [np.zeros(1), *starts], unit(1), searches=16)
     assert len(found.reference.locations) == 1
     assert found.is_unfinished is low
     assert found.is_all is not low
@@ -309,7 +309,7 @@ def test_rays_find_a_wider_shell_that_has_no_top(n, share):
 
     reference = make_reference(np.zeros(n), unit(n, 0.1), float(n))
     prior = rng.normal(0, 3, (256, n))
-    found = share_beyond(reference, Mixture(log_density), prior, 0.0, fitting.RARE, 16, rng)
+    found = share_beyond(reference, Mixture(log_density), prior, 0.0, 16, rng)
     assert abs(found - share) < 0.02
 
 
@@ -322,7 +322,7 @@ def test_none_of_six_tops_that_are_alike_is_overlooked():
 
     def claims_fewer(seed, overlooked):
         starts = np.random.default_rng(seed).normal(0, 9, (64, 2))
-        found = fit_to_tops(density, starts, unit(2, 3.0), 16, None, overlooked)
+        found = find_modes(density, starts, unit(2, 3.0), 16, None, overlooked)
         return found.is_all and len(found.reference.locations) < 6
 
     assert not any(claims_fewer(seed, fitting.OVERLOOKED) for seed in range(20))
@@ -333,7 +333,7 @@ def test_none_of_six_tops_that_are_alike_is_overlooked():
 def test_an_infinite_slope_has_no_curvature_and_no_warning():
     """As where a scale goes to zero; a newcomer would read a warning of NumPy as a fault."""
     slope = np.full(2, np.inf)
-    assert tops._curvature(lambda theta: (0.0, slope), np.zeros(2), slope, np.ones(2)) is None
+    assert modes._curvature(lambda theta: (0.0, slope), np.zeros(2), slope, np.ones(2)) is None
 
 
 def test_the_price_of_an_evaluation_is_not_that_of_compiling(skewed, monkeypatch):
@@ -358,7 +358,7 @@ def test_curvature_where_scales_differ_by_ten_orders():
 
     metric = Metric(np.array([1e-3, 3.0, 1e4]), np.zeros((0, 3)), np.zeros(0))
     starts = centre + rng.normal(size=(4, 3)) * metric.scale
-    found = fit_to_tops(log_density, starts, metric, climbs=2)
+    found = find_modes(log_density, starts, metric, searches=2)
     own = Metric(
         *(getattr(found.reference, name)[0] for name in ("scales", "directions", "excesses"))
     )
@@ -379,7 +379,7 @@ def test_curvature_where_scales_differ_by_ten_orders():
 )
 def test_no_top_no_reference(log_density):
     starts = np.random.default_rng(3).normal(size=(8, 2))
-    assert fit_to_tops(log_density, starts, unit(2), climbs=4).reference is None
+    assert find_modes(log_density, starts, unit(2), searches=4).reference is None
 
 
 @pytest.mark.parametrize("is_flat", [False, True])
@@ -393,7 +393,7 @@ def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
         return theta[0] - np.exp(theta[0]), 1 - np.exp(theta)
 
     starts = [np.array([start]) for start in (-50.0, -30.0, -20.0, -10.0, -5.0)]
-    ends = [tops._climb(log_density, start, np.eye(1), lambda theta: None)[0] for start in starts]
+    ends = [modes.ascend_by_gradients(log_density, start, np.eye(1))[0] for start in starts]
     assert np.allclose(ends, 0, atol=0.05) is not is_flat
 
 
@@ -407,7 +407,7 @@ def test_lost_climbs_count_by_their_share(often, is_all):
         return -(theta[0] ** 2) / 2, -theta
 
     starts = [10.0, 1.0, 10.0, 1.0] + [10.0 if often and i % often == 0 else 1.0 for i in range(60)]
-    found = fit_to_tops(log_density, [np.array([x]) for x in starts], unit(1), climbs=4)
+    found = find_modes(log_density, [np.array([x]) for x in starts], unit(1), searches=4)
     assert found.is_all is is_all
 
 
@@ -421,8 +421,8 @@ def test_no_climb_starts_where_the_density_is_not_finite(n_possible):
         return -(theta[0] ** 2) / 2, -theta
 
     starts = [np.array([x]) for x in (*(n_possible * [1.0]), *(20 * [10.0]))]
-    assert fit_to_tops(log_density, starts, unit(1), climbs=4).is_all is (n_possible == 4)
-    assert fit_to_tops(log_density, starts[n_possible:], unit(1), climbs=4).reference is None
+    assert find_modes(log_density, starts, unit(1), searches=4).is_all is (n_possible == 4)
+    assert find_modes(log_density, starts[n_possible:], unit(1), searches=4).reference is None
 
 
 def test_metric_of_a_covariance_and_its_root():
@@ -437,12 +437,12 @@ def test_what_prior_draws_find_and_a_fit_misses():
     prior = rng.normal(0, 1, (256, 2))
     log_prior = stats.norm.logpdf(prior).sum(axis=1)
     spike = make_reference(np.zeros(2), unit(2, 0.01))
-    thetas = draw_reference(spike, 128, rng)
-    g = stats.norm.logpdf(thetas, 0, 0.01).sum(axis=1) - log_reference(spike, thetas) + np.log(0.4)
+    thetas = spike.draw(128, rng)
+    g = stats.norm.logpdf(thetas, 0, 0.01).sum(axis=1) - spike.log_density(thetas) + np.log(0.4)
     log_ml = logsumexp(g) - np.log(128)
 
     class Slab:
-        shift, climbing = 0.0, None
+        shift, has_gradient = 0.0, False
 
         def terms(self, thetas):
             return np.stack([log_prior, np.full(256, np.log(0.6) - self.shift)], axis=1)
@@ -456,7 +456,7 @@ def test_what_prior_draws_find_and_a_fit_misses():
 
 def fit_of(density, prior, rng):
     n = prior.shape[1]
-    plain = fitting.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1), False), False, False)
+    plain = fitting.Structure(np.zeros(n, dtype=bool), np.full(n, -1), False, False, False)
     return fitting.Fitting(density, prior, plain, rng)
 
 
@@ -486,7 +486,7 @@ class Mixture(Counted):
         super().__init__(
             SimpleNamespace(
                 terms=lambda thetas: np.array([(0.0, log_density(theta)[0]) for theta in thetas]),
-                draw=None, stop=np.zeros(1), climbing=tops.BY_GRADIENTS,
+                draw=None, stop=np.zeros(1), has_gradient=True,
             )
         )  # fmt: skip
         self.log_density = log_density
@@ -518,16 +518,17 @@ def test_few_weights_are_not_believed_to_have_no_mean(judging, monkeypatch):
     density = Mixture(normal_mixture([[0.0]], 1.0, [np.sqrt(2 * np.pi)]))
     prior, rng = np.random.default_rng(0).normal(0, 0.1, (256, 1)), np.random.default_rng(61)
     reference = make_reference(np.zeros(1), unit(1, 0.6), 1e6)
-    fit = fit_of(density, prior, rng)._judged(reference, "")
+    fits = fit_of(density, prior, rng)
+    fit = fits._tried(fits._judged, reference, "")
     assert (fit.tuning is None) == (judging == 128)
 
 
 def test_a_posterior_with_heavy_tails_keeps_them():
     """Light ones make weights more uneven, in ten seeds of ten."""
     density, rng = Mixture(heavy), np.random.default_rng(2)
-    drawn = improving.weighted(density, make_reference(np.zeros(20), unit(20)), 128, rng)
+    drawn = adapt.draw_weighted(density, make_reference(np.zeros(20), unit(20)), 128, rng)
     assert drawn.variance > 0.3
-    assert improving.improved(density, drawn, rng).reference.degrees_of_freedom == 10
+    assert adapt.improved(density, drawn, rng).reference.degrees_of_freedom == 10
 
 
 def plane(theta):

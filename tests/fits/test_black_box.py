@@ -10,10 +10,9 @@ from pytensor import wrap_py
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.compiled import values
-from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.fits import modes
+from pymc_bdmc.fits.modes import find_modes
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.student import log_reference
 
 TIMES = np.linspace(0, 1, 12)
 Y = 1 + 2 * TIMES + 0.3 * np.sin(9 * np.arange(12))
@@ -87,13 +86,13 @@ def test_the_shape_of_a_narrow_normal_density_is_found_by_values(noise):
     starts = np.random.default_rng(1).normal(size=(16, 3)) * 3.0
     unit = Metric(np.full(3, 3.0), np.zeros((0, 3)), np.zeros(0))
     density = normal(np.linalg.inv(covariance), noise)
-    found = fit_to_tops(density, starts, unit, 16, 1e6, climbing=values.BY_VALUES)
+    found = find_modes(density, starts, unit, 16, 1e6, has_gradient=False)
     assert found.is_all
     assert len(found.reference.locations) == 1
     wider = 1.1 * covariance
     at = np.random.default_rng(2).multivariate_normal(np.zeros(3), covariance, size=400)
     away, twin = (
-        np.abs(log_reference(found.reference, at) - stats.multivariate_normal.logpdf(at, cov=each))
+        np.abs(found.reference.log_density(at) - stats.multivariate_normal.logpdf(at, cov=each))
         for each in (covariance, wider)
     )
     assert away.max() < (0.02 if noise == 0 else 1.5)
@@ -101,6 +100,6 @@ def test_the_shape_of_a_narrow_normal_density_is_found_by_values(noise):
 
 
 def test_a_saddle_is_no_top():
-    height, top = values._top(normal(np.diag([1.0, -1.0])), np.zeros(2), np.ones(2))
-    assert top is None
+    height, mode = modes._mode_by_values(normal(np.diag([1.0, -1.0])), np.zeros(2), np.ones(2))
+    assert mode is None
     assert height >= 0

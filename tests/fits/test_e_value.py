@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.engines.compiled.draws import log_e_value
+from pymc_bdmc.fits.draws import log_e_value
 
 
 def test_its_expectation_is_one_given_the_particles():

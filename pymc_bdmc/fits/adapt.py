@@ -1,0 +1,168 @@
+"""Improve a reference by draws from it with importance weights: population Monte Carlo."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
+from scipy.special import logsumexp, softmax
+
+from pymc_bdmc.fits.draws import Drawn, draw_weighted
+from pymc_bdmc.reference.contract import AnyReference, Density
+from pymc_bdmc.reference.metric import metric_of, root_of
+from pymc_bdmc.reference.student import MOST_DEGREES, Reference, make_reference, mix_references
+
+CHECKED = 128
+"""Number of draws that judge a fit."""
+UNEVEN = 0.3
+"""A fit is improved if the relative variance of its weights exceeds this."""
+LEAST_SHARE, LEAST_DRAWS = 0.02, 4
+"""Share, and effective number of draws per element, below which a component of an adapted mixture
+is dropped. Measured: with any number of draws, narrow components leave holes between them in six
+dimensions, and the variance of weights is twice as large."""
+
+
+def improved(density: Density, drawn: Drawn[Reference], rng: Generator) -> Drawn[Reference]:
+    """Return draws from t distributions whose weights are as even as possible.
+
+    If θ has many elements and the degrees of freedom were not chosen, these become the number of
+    elements. The tails are then lighter, and the weights for a normal posterior nearly even. Next,
+    every component gets the moments of the weighted draws that likely belong to it: population
+    Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Both steps are tried only if the
+    weights are uneven, and kept only if they become more even.
+    """
+    n = drawn.thetas.shape[1]
+    if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
+        lighter = draw_weighted(density, drawn.reference.with_degrees(n), CHECKED, rng)
+        drawn = min(drawn, lighter, key=lambda each: each.variance)
+    for _ in range(4):
+        if not UNEVEN < drawn.variance < np.inf:
+            break
+        source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
+        for size in (512, 2048):  # new draws, if the present ones are too few
+            if _effective_size(source) < needed <= size / CHECKED * _effective_size(drawn):
+                source = draw_weighted(density, drawn.reference, size, rng)
+        if _effective_size(source) < needed:
+            break
+        better = draw_weighted(density, _matched(source), CHECKED, rng)
+        if not better.variance < drawn.variance:
+            break
+        drawn = better
+    return drawn
+
+
+def _truncated(g: ndarray) -> ndarray:
+    """Return weights of draws, at most √S times their mean: Ionides (2008)."""
+    return np.minimum(softmax(g), len(g) ** -0.5)
+
+
+def _effective_size(drawn: Drawn[Reference]) -> float:
+    weights = _truncated(drawn.g)
+    return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
+
+
+def _matched(drawn: Drawn[Reference]) -> Reference:
+    """Return a mixture whose components have the moments of the weighted draws near them."""
+    thetas, r = drawn.thetas, drawn.reference
+    near = r.memberships(thetas) * _truncated(drawn.g)
+    return mix_references(
+        [_component(each / each.sum(), thetas, r.degrees_of_freedom) for each in near]
+    )
+
+
+def _component(
+    weights: ndarray, thetas: ndarray, dof: float, floor: ndarray | float = 0.0
+) -> Reference:
+    """Return a t distribution with the moments of weighted draws."""
+    mean = weights @ thetas
+    covariance = (weights * (thetas - mean).T) @ (thetas - mean) + floor
+    return make_reference(mean, metric_of(covariance), dof)
+
+
+def adapted[R: AnyReference](
+    density: Density, reference: Reference, n: int, rng: Generator, around: Callable[[Reference], R]
+) -> Drawn[R]:
+    """Adapt a mixture of t distributions to a density of few elements, by n draws a round.
+
+    Draws are from the reference that ``around`` makes of the mixture. All draws so far get weights
+    as draws from the mixture of all references used so far. Two mixtures are fitted to them: one
+    with the present components, and one with each component split in two. The mixture with the more
+    even weights is used next: Cornuet, Marin, Mira and Robert (2012), Adaptive multiple importance
+    sampling.
+    """
+    drawn = best = draw_weighted(density, around(reference), n, rng)
+    thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
+    for _ in range(6):
+        if best.variance <= UNEVEN or np.isinf(drawn.variance):
+            break
+        thetas = np.concatenate([thetas, drawn.thetas])
+        log_r = drawn.reference.log_density(drawn.thetas, density, rng)
+        log_f = np.concatenate([log_f, drawn.g + log_r])
+        used.append(drawn.reference)
+        log_mixed = logsumexp([each.log_density(thetas, density, rng) for each in used], axis=0)
+        g = log_f - log_mixed
+        weights = _truncated(g)
+        candidates = [
+            _em(thetas, weights, each) for each in (reference, _split(thetas, weights, reference))
+        ]
+        log_rs = [around(each).log_density(thetas, density, rng) for each in candidates]
+        second = [second_moment(g, log_f - log_r) for log_r in log_rs]
+        reference = candidates[int(np.argmin(second))]
+        drawn = draw_weighted(density, around(reference), n, rng)
+        best = min(best, drawn, key=lambda each: each.variance)
+    return best
+
+
+def second_moment(g: ndarray, candidate: ndarray) -> float:
+    """Return the log of the mean square of weights under a candidate, up to a constant; nats.
+
+    Draws have log weights g for the mixture that they come from, and others for the candidate.
+    """
+    with np.errstate(invalid="ignore"):
+        found = logsumexp(g - logsumexp(g) + candidate)
+    return float(found) if np.isfinite(found) else np.inf
+
+
+def _split(thetas: ndarray, weights: ndarray, reference: Reference) -> Reference:
+    """Return a mixture in which every component is split in two along its skewness."""
+    if len(reference.locations) > 4:  # more than eight are not adapted
+        return reference
+    parts, shares = [], []
+    near = reference.memberships(thetas)
+    for k, (share, location) in enumerate(zip(reference.shares, reference.locations, strict=True)):
+        metric = reference.metric(k)
+        root = root_of(metric)
+        z = np.linalg.solve(root, (thetas - location).T).T
+        skewness = near[k] * weights @ np.clip(z, -5, 5) ** 3
+        length = np.linalg.norm(skewness)
+        shift = root @ (skewness / length if length > 0 else np.eye(len(skewness))[0])
+        for distance in (-0.7, 0.7):  # from the centre, in standard deviations
+            place = location + distance * shift
+            parts.append(make_reference(place, metric, reference.degrees_of_freedom))
+            shares.append(share / 2)
+    return mix_references(parts, np.array(shares))
+
+
+def _em(thetas: ndarray, weights: ndarray, reference: Reference) -> Reference:
+    """Return the mixture after some steps of weighted expectation and maximisation.
+
+    It stays as it is if a single draw has all the weight.
+    """
+    weights = weights / weights.sum()
+    if weights.max() > 1 - np.finfo(float).eps:
+        return reference
+    mean = weights @ thetas
+    # A share of the overall variance keeps components from collapsing.
+    floor = 1e-3 * np.diag(weights @ (thetas - mean) ** 2)
+    for _ in range(5):
+        parts, shares = [], []
+        for each in reference.memberships(thetas) * weights:
+            total, least = each.sum(), LEAST_DRAWS * len(mean)
+            if total < LEAST_SHARE or total**2 < least * (each @ each):  # (Σw)²/Σw² draws
+                continue
+            parts.append(_component(each / total, thetas, reference.degrees_of_freedom, floor))
+            shares.append(total)
+        if not parts:
+            return reference
+        reference = mix_references(parts, np.array(shares) / np.sum(shares))
+    return reference

@@ -1,0 +1,417 @@
+"""Fit a reference so near the posterior that draws from it need no annealing."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
+from scipy.integrate import trapezoid
+from scipy.special import gammaln, logsumexp, softmax
+
+from pymc_bdmc.base.types import Tuning
+from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
+from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted, most_variance
+from pymc_bdmc.fits.modes import LOST, OVERLOOKED, SEARCHES, ascend_by_gradients, find_modes
+from pymc_bdmc.fits.nested import NoFit, Structure, fit_nested, refit_nested, share_in_tails
+from pymc_bdmc.reference.annealed import AnnealedReference
+from pymc_bdmc.reference.contract import AnyReference, Defensive, Density
+from pymc_bdmc.reference.metric import root_of, spread_of
+from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
+from pymc_bdmc.reference.student import Reference
+
+PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
+"""Numbers of prior draws by which a fit finds what it misses, on the first and on further data."""
+MOST_ELEMENTS, MOST_WITHOUT_GRADIENT = 500, 30
+"""Most elements of θ of a mixture. The curvature takes two gradients for each element, or several
+times the square of their number in evaluations."""
+HEAVY, JUDGING = 1.0, 2048
+"""Largest Pareto k of the weights of draws, above which they have no mean, and the draws by which a
+larger one is confirmed. It has a standard error of about (1 + k)/√M, M the largest of the weights
+that show it: 0.4 with the fewest draws, 0.2 with these."""
+RARE, MISSED = 3.0, 0.03
+"""r misses a state if log r is this many nats below the log posterior. A fit is not used if more
+than this share of the posterior, estimated from prior draws, is missed."""
+RAYS = 16, 256
+"""Numbers of rays that scan a fit, and that confirm what the first ones find. Chosen: 16 find a
+concentric shell exactly; of a skewed posterior of which a fit misses 0.4 %, one set of 16 in seven
+finds more than `MISSED`."""
+MOST_SURPLUS = 5.0
+"""Nats by which g at likely states that searches passed may exceed its largest value at draws.
+Measured: 6 nats or more on thin ridges, and below 3 if a normal mixture fits well."""
+MANY = 512
+"""Draws that compare shares of the prior, and that judge a fit whose weights look uneven."""
+EVEN = 1.0
+"""Relative variance of the weights up to which the fewest draws suffice."""
+STEPS = {6: 1.0, 12: 1.0, 32: 1.5, 96: 4.0}
+"""Numbers of temperatures at which latent variables are annealed. Each is tried if the relative
+variance of the weights exceeds its value. Measured: about there it pays for its gradients."""
+
+
+class Fit(NamedTuple):
+    """Result of a search for a reference whose draws need no annealing."""
+
+    tuning: Tuning | None
+    """Tuning of runs with T = 1, whose particles do not move; None if the search failed."""
+    reason: str
+    """Summary of the search, or the reason why it failed."""
+    variance: float
+    """Relative variance v of the weight of a draw. A run of N draws has a gap of about v/N nats."""
+    gradient_evaluations: int
+    """Cost, in evaluations of log p + ℓ with or without its gradient."""
+    most_variance: float = MOST_VARIANCE
+    """The largest relative variance with which the reference may be used."""
+    refuses_given: bool = False
+    """Whether a fit to the given draws, or with the named latent variables, was tried and is far
+    from the posterior."""
+    seconds: float = np.nan
+    """CPU seconds of an evaluation; NaN if not known."""
+    misses: bool = False
+    """Whether the search is not finished, or a part of the posterior was found that the fit
+    misses."""
+    log_weights: ndarray = np.empty(0)
+    """log Ẑ of runs that draw from a fit that misses a part, nats, shape (K,). They are unbiased
+    all the same."""
+
+
+class Fitting:
+    """Fits to one data set, given prior draws, shape (P, n).
+
+    ``reached`` are states that runs from the prior came to, shape (S, n), equally weighted.
+    """
+
+    def __init__(
+        self,
+        density: Density,
+        prior: ndarray,
+        structure: Structure,
+        rng: Generator,
+        reached: ndarray | None = None,
+    ):
+        self._density, self._prior, self._structure, self._rng = density, prior, structure, rng
+        self._log_prior, self._ells = density.terms(prior).T
+        self._reached = prior[:0] if reached is None else reached
+        self._is_bounded = structure.has_heavy_tails
+        """Whether references get a share of the prior, so that weights are bounded."""
+
+    def first(
+        self,
+        given: Reference | None,
+        degrees_of_freedom: float | None = None,
+        named: Structure | None = None,
+    ) -> Fit:
+        """Search for a reference whose draws need no annealing.
+
+        There are two kinds of fits: a mixture of t distributions at the modes that searches find,
+        and a nested reference at the modes of the marginal density. The importance weights of draws
+        from a fit must be even enough, and prior draws may find hardly any of the posterior outside
+        of the fit. Centred effects have a funnel whose neck t distributions cannot reach, so only
+        the nested fit is tried. Otherwise the mixture comes first. If its weights are uneven, the
+        nested fit is used if there is one, since its tails are known. A ``given`` reference is used
+        if it is good enough, and then one with the latent variables that were ``named``.
+        """
+        if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):
+            return self._failed(NoFit("log p is +∞ at some prior draws"))
+        known = ""
+        if given is not None:
+            fit = self._tried(self._judged, given, "fitted to the draws that were given")
+            if fit.tuning is not None:
+                return fit
+            known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
+        if named is not None:
+            fit = self._tried(self._nested, named)
+            if fit.tuning is not None:
+                return fit
+            reason = f"{named.title}: {fit.reason}"
+            known = f"a fit with the latent variables that were named fails ({reason}); "
+        may_nest = self._structure.may_nest
+        fits = []
+        if not (may_nest and self._structure.is_centred):
+            fits.append(self._tried(self._mixture, degrees_of_freedom))
+        if may_nest and not (fits and fits[0].variance <= EVEN):
+            fits.append(self._tried(self._nested, self._structure))
+        fit = next((each for each in reversed(fits) if each.tuning), fits[0])
+        if fit.tuning is None:
+            reason = "; ".join(each.reason for each in fits)
+            fit = fit._replace(reason=reason, misses=any(each.misses for each in fits))
+        return fit._replace(
+            reason=known + fit.reason,
+            gradient_evaluations=self._density.evaluations,
+            refuses_given=bool(known),
+            seconds=self._density.seconds,
+        )
+
+    def further(self, known: DrawTuning) -> Fit:
+        """Fit a reference to data that are similar to those of a known tuning.
+
+        Searches start at the known modes and at some prior draws. The fit fails if they find no
+        mode, or may have missed one. There are fewer checks than for a first fit, since the runs on
+        these data show what it misses.
+        """
+        return self._tried(self._refitted, known)
+
+    def _tried(self, fit: Callable[..., Fit], *arguments) -> Fit:
+        """Return what a method returns, or its failure."""
+        try:
+            return fit(*arguments)
+        except NoFit as no_fit:
+            return self._failed(no_fit)
+
+    def _failed(self, why: NoFit) -> Fit:
+        evaluations = self._density.evaluations
+        return Fit(
+            None, str(why), np.inf, evaluations, misses=why.misses, log_weights=why.log_weights
+        )
+
+    def _refitted(self, known: DrawTuning) -> Fit:
+        reference: AnyReference
+        core, steps = known.reference.core, known.reference.temperatures
+        if core.knows_tails:
+            nested, reason = refit_nested(self._density, core, self._prior, self._rng)
+            reference = AnnealedReference(nested, steps) if steps else nested
+        else:
+            n, further = len(core.locations), 4 * len(core.locations)
+            starts = chain(core.locations, self._starts(further))
+            reference, reason = self._at_modes(
+                starts, core.metric(0), n + further, core.degrees_of_freedom
+            )
+        drawn = self._improved(reference)
+        if not drawn.variance < np.inf:
+            raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
+        return self._fit(drawn, reason)
+
+    def _mixture(self, degrees_of_freedom: float | None) -> Fit:
+        """Fit t distributions to all modes."""
+        most = MOST_ELEMENTS if self._density.has_gradient else MOST_WITHOUT_GRADIENT
+        if self._prior.shape[1] > most:
+            raise NoFit(f"θ has more than {most} elements")
+        reached, starts = self._reached[:SEARCHES], self._starts(SEARCHES)
+        if self._structure.has_heavy_tails:
+            starts = chain(self._apart(), starts)
+        starts, n = chain(reached, starts), SEARCHES + len(reached)
+        found = self._at_modes(starts, spread_of(self._prior), n, degrees_of_freedom, OVERLOOKED)
+        return self._judged(*found)
+
+    def _at_modes(self, starts, metric, searches, dof, overlooked=1.0) -> tuple[Reference, str]:
+        """Return t distributions at all modes, and how they were found."""
+        # Far out in heavy tails all searches may be lost.
+        most_lost = 1.0 if self._structure.has_heavy_tails else LOST
+        modes = find_modes(
+            self._density, starts, metric, searches, dof, overlooked, self._density.has_gradient,
+            most_lost,
+        )  # fmt: skip
+        if modes.reference is None or not modes.is_all:
+            raise NoFit(modes.reason, modes.is_unfinished)
+        return modes.reference, modes.reason
+
+    def _starts(self, searches: int) -> Iterable[ndarray]:
+        """Return prior draws from which searches start; the first half are the likeliest ones."""
+        best = np.argsort(-self._ells, kind="stable")[: searches // 2]
+        return chain(self._prior[best], self._prior)
+
+    def _apart(self) -> list[ndarray]:
+        """Return starts of searches near the prior and near the mode of the likelihood.
+
+        If the prior has heavy tails and conflicts with the likelihood, the posterior may have a
+        mode near both. The first start is the prior draw with the largest posterior density. The
+        others are the maxima of ℓ alone, from the two prior draws with the largest ℓ.
+        """
+        prior, density = self._prior, self._density
+        starts = [prior[np.argmax(self._log_prior + self._ells)]]
+        if density.has_gradient:
+            root = root_of(spread_of(prior))
+            for start in prior[np.argsort(-self._ells, kind="stable")[:2]]:
+                end = ascend_by_gradients(density.likelihood, start, root)
+                starts += [] if end is None else [end]
+        return starts
+
+    def _nested(self, structure: Structure) -> Fit:
+        """Fit a nested reference."""
+        density, rng = self._density, self._rng
+        reference, reason = fit_nested(density, self._prior, self._ells, structure, rng)
+        if np.isfinite(reference.accuracy):
+            missed = share_in_tails(reference, density, RARE, rng)
+            if missed > MISSED:
+                raise NoFit(
+                    f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
+                    "distribution lacks"
+                )
+        return self._judged(reference, f"{structure.title}: {reason}")
+
+    def _weighted(self, reference: AnyReference, n: int) -> Drawn:
+        return draw_weighted(self._density, reference, n, self._rng)
+
+    def _improved(self, reference: AnyReference) -> Drawn:
+        """Return draws from a reference that is changed until their weights are even."""
+        density, rng, is_mixture = self._density, self._rng, not reference.knows_tails
+        is_small = self._prior.shape[1] <= MOST_OTHERS and density.has_gradient
+        if self._is_bounded and is_mixture and is_small:
+            around = partial(Defensive, share=0.1)
+            found = adapted(density, reference.core, MANY, rng, around)
+            return self._defended(found.reference.core)
+        drawn = self._weighted(reference, CHECKED)
+        if is_mixture:
+            drawn = improved(density, drawn, rng)
+        if self._is_bounded:
+            return self._defended(drawn.reference)
+        return drawn if is_mixture else self._annealed(drawn)
+
+    def _annealed(self, drawn: Drawn) -> Drawn:
+        """Return draws whose latent variables are annealed, if the given weights are too uneven."""
+        nested: NestedReference = drawn.reference.core
+        at_hand = drawn.reference.temperatures
+        if np.isinf(nested.accuracy):  # the latent variables are normal
+            return drawn
+        for steps, uneven in STEPS.items():
+            if steps > at_hand and drawn.variance > uneven:
+                found = self._weighted(AnnealedReference(nested, steps), CHECKED)
+                drawn = found if found.variance < drawn.variance else drawn
+        return drawn
+
+    def _defended(self, reference: AnyReference) -> Drawn:
+        """Return draws from the reference mixed with the best share of the prior."""
+        density, even = self._density, Defensive(reference, 0.5)
+        thetas, log_r = even.sample(MANY, self._rng, density)
+        log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density, self._rng)
+        candidates = [even._replace(share=share) for share in (0.1, 0.25, 0.5, 0.75)]
+        second = [second_moment(log_f - log_r, log_f - each.mixed(*log_ps)) for each in candidates]
+        return self._weighted(candidates[int(np.argmin(second))], MANY)
+
+    def _judged(self, reference: AnyReference, reason: str) -> Fit:
+        """Return the fit, improved by its own draws; refuse one whose draws need annealing."""
+        drawn = self._improved(reference)
+        if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
+            # Of few draws a single one can have most of the weight.
+            drawn = self._weighted(drawn.reference, MANY)
+        if not drawn.variance <= most_variance(drawn.reference):
+            raise NoFit(
+                f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
+            )
+        if not self._is_bounded:
+            self._check_tails(drawn)
+            self._check_for_missed(drawn)
+        if not reference.knows_tails and (surplus := self._surplus(drawn)) > MOST_SURPLUS:
+            raise NoFit(
+                "optimisations passed likely states where a fit has almost no probability (its "
+                f"density there is {surplus:.2g} nats too low)"
+            )
+        share = 1 / (1 + drawn.variance)
+        reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
+        return self._fit(drawn, reason)
+
+    def _fit(self, drawn: Drawn, reason: str) -> Fit:
+        """Return the fit that these draws come from."""
+        density, weights, seen = self._density, softmax(drawn.g), drawn.g > -np.inf
+        means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
+        price = drawn.evaluations / len(drawn.g)
+        tuning = DrawTuning(
+            drawn.reference, means, drawn.g[seen], density.evaluations, price,
+            price * density.seconds,
+        )  # fmt: skip
+        most = most_variance(drawn.reference)
+        return Fit(tuning, reason, drawn.variance, density.evaluations, most)
+
+    def _check_tails(self, drawn: Drawn) -> None:
+        """Refuse a fit whose weights have no mean."""
+        tail = _pareto_shape(drawn.g)
+        if tail > HEAVY and len(drawn.g) < JUDGING:
+            tail = _pareto_shape(self._weighted(drawn.reference, JUDGING).g)
+        if tail > HEAVY:
+            raise NoFit(
+                f"{JUDGING} weights of draws from a fit may have no mean (Pareto k = {tail:.2g})"
+            )
+
+    def _check_for_missed(self, drawn: Drawn) -> None:
+        """Refuse a fit that misses part of the posterior, with log Ẑ of 64 runs of draws from it.
+
+        So many runs are enough for a sharp certified bound.
+        """
+        log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
+        if missed := self._missed(drawn.reference, log_ml):
+            g = self._weighted(drawn.reference, JUDGING).g.reshape(64, -1)
+            raise NoFit(missed, True, logsumexp(g, axis=1) - np.log(g.shape[1]))
+
+    def _missed(self, reference: AnyReference, log_ml: float) -> str:
+        """Say what shows that the reference misses part of the posterior; empty if nothing does."""
+        density, log_f, found = self._density, self._log_prior + self._ells, {}
+        heavy = self._ells - log_ml > -5.0  # the others hold less than MISSED / 3 together
+        with np.errstate(over="ignore"):
+            shares = np.exp(self._ells[heavy] - log_ml) / len(self._prior)
+        is_rare = self._is_rare(reference, self._prior[heavy], log_f[heavy] - log_ml)
+        found["weighted prior draws"] = float(shares @ is_rare)
+        if len(reached := self._reached):
+            log_f = density.terms(reached).sum(axis=1)
+            found["runs from the prior"] = self._is_rare(reference, reached, log_f - log_ml).mean()
+        if not reference.knows_tails and density.has_gradient:
+            (rng,) = self._rng.spawn(1)
+            for rays in RAYS:
+                share = share_beyond(reference.core, density, self._prior, log_ml, rays, rng)
+                if share <= MISSED:
+                    break
+            found["rays from the fit"] = share
+        sign, missed = max(found.items(), key=itemgetter(1))
+        if missed <= MISSED:
+            return ""
+        part = f"{min(missed, 1):.0%} of the posterior"
+        return f"{sign} put {part} where a fit has almost no probability"
+
+    def _is_rare(self, reference: AnyReference, thetas: ndarray, log_posterior: ndarray) -> ndarray:
+        """Return at which rows the reference has far less density than the posterior."""
+        if not len(thetas):
+            return np.zeros(0)
+        return log_posterior - reference.log_density(thetas, self._density, self._rng) > RARE
+
+    def _surplus(self, drawn: Drawn) -> float:
+        """Return by how much g at likely states that searches passed exceeds g at draws, nats.
+
+        A normal approximation at the mode of a thin curved ridge does not cover its arms. Its draws
+        may still have even weights, but searches follow the arms.
+        """
+        thetas, heights = self._density.most_likely_passed()
+        if not len(thetas):  # there was no search
+            return -np.inf
+        log_r = drawn.reference.log_density(thetas, self._density, self._rng)
+        return float((heights - log_r).max() - drawn.g.max())
+
+
+def _pareto_shape(g: ndarray) -> float:
+    return shape_of_weights(np.exp(g - g.max()))
+
+
+def share_beyond(
+    reference: Reference, density: Density, prior: ndarray, log_ml: float, rays: int, rng: Generator
+) -> float:
+    """Estimate the share of the posterior that lies beyond a fit, along rays from its components.
+
+    In polar coordinates θ = m + s·L·z around a component with mean m and scale matrix L Lᵀ, any
+    integral is E_z ∫ f(m + s L z) s^(n−1) ds times |L| and the area S of the unit sphere, for z
+    uniform on it. Integrated is the posterior density where it exceeds that of the fit by more than
+    `RARE` nats, from a radius of √n, since draws show what is nearer, to that of the farthest prior
+    draw. The mean over rays, which components share, is unbiased; of few rays a single one can be
+    most of it. The largest share that rays from one component find is returned.
+    """
+    n = prior.shape[1]
+    log_sphere = np.log(2) + n / 2 * np.log(np.pi) - gammaln(n / 2)
+    rays, found = max(rays // len(reference.locations), 1), []
+    for k, location in enumerate(reference.locations):
+        root = root_of(reference.metric(k))
+        z = rng.standard_normal((rays, n))
+        z /= np.linalg.norm(z, axis=1, keepdims=True)
+        first = np.log(n) / 2
+        last = np.log(np.linalg.norm(np.linalg.solve(root, (prior - location).T), axis=0).max())
+        # Half as far apart, in log s, as the length of a normal vector varies.
+        points = min(240, int(np.ceil((last - first) * 2 * np.sqrt(2 * n))))
+        if points < 2:
+            continue
+        log_s = np.linspace(first, last, points)
+        thetas = location + (np.exp(log_s)[:, None] * (z @ root.T)[:, None]).reshape(-1, n)
+        log_p = density.terms(thetas).sum(axis=1) - log_ml
+        is_rare = log_p - reference.log_density(thetas) > RARE
+        log_volume = log_sphere + np.linalg.slogdet(root)[1] + n * log_s
+        heights = np.where(is_rare, log_p, -np.inf).reshape(rays, points) + log_volume
+        found.append(trapezoid(np.exp(np.minimum(heights, 300.0)), log_s, axis=1).mean())
+    return float(max(found, default=0.0))

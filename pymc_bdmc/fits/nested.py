@@ -1,0 +1,359 @@
+"""Fit a reference that is normal in the latent variables given the few others, and check it."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.integrate import trapezoid
+from scipy.sparse import csr_array
+from scipy.special import softmax
+
+from pymc_bdmc.fits.adapt import adapted
+from pymc_bdmc.fits.modes import OVERLOOKED, SEARCHES, LogDensity, Modes, find_modes
+from pymc_bdmc.reference.contract import Density, Slopes
+from pymc_bdmc.reference.metric import spread_of
+from pymc_bdmc.reference.nested import (
+    MOST_LATENT,
+    MOST_NUMBERS,
+    MOST_OTHERS,
+    Conditional,
+    NestedReference,
+)
+from pymc_bdmc.reference.sparse import combination_of, sparsity_of, times_root
+from pymc_bdmc.reference.student import make_reference, mix_references, no_reference
+
+MOST_COLUMNS, MOST_GROUPS = 200, 500
+"""Most differences of gradients that give a precision of x; if few columns give all of it, or each
+difference is much cheaper than a gradient of θ, the second number."""
+STARTS, FEW_STARTS = 16, 8
+"""Numbers of prior draws from which other modes of x given ψ are searched: for each optimisation of
+the marginal, and on similar data. Chosen: of 48 fits to y ~ N(sin x, 0.2), all but two were refused
+with 16, and all but eight with 8."""
+CHECKED, FEW_CHECKED, MOST_CHECKED = 64, 32, 128
+"""Numbers of draws of ψ that judge and improve the marginal, per element of ψ and one more: on the
+first data set, and on similar data, where there are at most so many as the third in all."""
+TIGHT, LOOSE = 1e-8, 1e-3
+"""Accuracy of modes, in nats, for differences of the marginal and for draws."""
+RESOLVED = 0.1
+"""Rounding hides a precision if it may take more than this share of a pivot. Measured: of six
+effects whose sum is known to 1e-5 … 3e-4, log ML is right up to there, and with 0.12 it was 0.14
+nats off."""
+REMOTE = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])
+"""Conditional deviations from the mode at which tails of single latent variables are probed. Draws
+show what is nearer. Measured: log ML falls short by about the share that is found."""
+MOST_PROBED = 64
+"""Most latent variables that are probed alone."""
+
+
+class NoFit(Exception):
+    """No reference can be fitted; what `Fit` then says."""
+
+    def __init__(self, reason: str, misses: bool = False, log_weights: ArrayLike = ()):
+        super().__init__(reason)
+        self.misses, self.log_weights = misses, np.asarray(log_weights, dtype=float)
+
+
+class Structure(NamedTuple):
+    """Structure of a model: the elements of θ whose prior is normal given the others, and more."""
+
+    latent: ndarray
+    """Whether an element is latent, shape (n,)."""
+    units: ndarray
+    """Element that is the logarithm of each element's unit, or −1; shape (n,)."""
+    is_signed: bool
+    """Whether some of the others may be negative, so that there may be a mode for either sign."""
+    is_centred: bool
+    """Whether the scale of some effects is unknown, so that the posterior may have a neck."""
+    has_heavy_tails: bool
+    """Whether a prior has polynomial tails, which the posterior has too if ℓ is flat there."""
+
+    @property
+    def may_nest(self) -> bool:
+        """Whether there are latent elements, and a few others."""
+        n = self.latent.sum()
+        return 0 < len(self.latent) - n <= MOST_OTHERS and 1 < n <= MOST_LATENT
+
+    @property
+    def title(self) -> str:
+        """The numbers of elements in words."""
+        sizes = {"parameter": (~self.latent).sum(), "latent variable": self.latent.sum()}
+        return ", ".join(f"{n} {name}{'s' * int(n > 1)}" for name, n in sizes.items())
+
+
+class Marginal(Density):
+    """Laplace approximation of the marginal density of φ; r(ψ) of the reference is not used."""
+
+    def __init__(self, reference: NestedReference, density: Density):
+        super().__init__()
+        self._reference, self._density = reference, density
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations of log p + ℓ so far."""
+        return self._density.evaluations
+
+    def terms(self, phis: ndarray) -> ndarray:
+        """Return the log density of every row as the second column; the first is 0."""
+        found = self._reference.log_laplace(phis, self._density)
+        return np.stack([np.zeros_like(found), found], axis=1)
+
+    def slopes(self, phis: ndarray) -> tuple[ndarray, ndarray]:
+        """Return the log density of every row, and its gradient by differences."""
+        n, k = phis.shape
+        step = 1e-2  # on the unconstrained scale
+        moves = step * np.concatenate([np.zeros((1, k)), np.eye(k), -np.eye(k)])
+        values = self.terms((phis[:, None] + moves).reshape(-1, k))[:, 1].reshape(n, -1)
+        up, down = np.split(values[:, 1:], 2, axis=1)
+        with np.errstate(invalid="ignore"):  # −∞ less −∞
+            return values[:, 0], (up - down) / (2 * step)
+
+    def draw_prior(self, n: int, rng: Generator) -> ndarray:
+        """Draw φ from its prior, one a row."""
+        thetas = self._density.draw_prior(n, rng)
+        return self._reference.to_units(thetas[:, self._reference.others])
+
+
+def fit_nested(
+    density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator
+) -> tuple[NestedReference, str]:
+    """Fit a nested reference to first data; return it, and what optimisations found.
+
+    ``ells`` are ℓ at the prior draws, nats. Raise `NoFit` if none can be fitted.
+    """
+    latent, others = np.flatnonzero(structure.latent), np.flatnonzero(~structure.latent)
+    units = structure.units[others]
+    units = np.where(units >= 0, np.searchsorted(others, units), -1)
+    likely = prior[np.argsort(-ells, kind="stable")]
+    slopes = density.slopes_in(latent)
+    values, gradients = slopes(likely[:16])
+    usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
+    if len(usable) < 2:
+        raise NoFit("log p has no finite gradient at the likeliest prior draws")
+    steps = 1e-4 * spread_of(prior).scale[latent]
+    first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
+    found = NestedReference(
+        no_reference(), np.empty((0, len(others))), others, units, latent,
+        likely[usable[:1]][:, latent], steps, sparsity_of(first + second), np.inf, LOOSE,
+    )  # fmt: skip
+    groups = int(found.sparsity.groups.max()) + 1
+    if 8 < groups <= MOST_GROUPS:  # with fewer, a combination saves little
+        entries = found.precisions(likely[usable], gradients[usable], slopes)
+        of_entry = found.sparsity.groups[found.sparsity.columns]
+        found = found._replace(combination=combination_of(entries, of_entry))
+    is_quick = found.combination is not None or slopes != density.slopes
+    if groups > (MOST_GROUPS if is_quick else MOST_COLUMNS):
+        raise NoFit("too many of the latent variables depend on each other")
+    found = _started(found, found.given(likely[usable[:1]][:, others], density))
+    # Parameters that are all positive have few modes.
+    searches, overlooked = (SEARCHES, OVERLOOKED) if structure.is_signed else (4, 1.0)
+    phis = found.to_units(likely[: 8 * searches, others])
+    heights = Marginal(found, density).terms(phis)[:, 1]
+    if not np.isfinite(heights).any():
+        raise NoFit("the latent variables have no mode given the others")
+    search = partial(
+        find_modes, starts=phis[np.argsort(-heights, kind="stable")],
+        metric=spread_of(found.to_units(prior[:, others])), searches=searches,
+        overlooked=overlooked,
+    )  # fmt: skip
+    checked = CHECKED * (1 + len(others))
+    return _fitted(found, density, search, checked, prior, STARTS * searches, rng)
+
+
+def refit_nested(
+    density: Density, known: NestedReference, prior: ndarray, rng: Generator
+) -> tuple[NestedReference, str]:
+    """Fit a nested reference to similar data; see `fit_nested`."""
+    modes = known.marginal_modes
+    first = known.given(known.from_units(modes[:1]), density)
+    found = _started(known._replace(degrees_of_freedom=np.inf), first)
+    checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
+    search = partial(
+        find_modes, starts=chain(modes, known.to_units(prior[:, known.others])),
+        metric=known.marginal.metric(0), searches=len(modes),
+        overlooked=OVERLOOKED if len(modes) > 1 else 1.0,
+    )  # fmt: skip
+    return _fitted(found, density, search, checked, prior, FEW_STARTS, rng)
+
+
+def _fitted(
+    found: NestedReference, density: Density, search: Callable[[LogDensity], Modes],
+    checked: int, prior: ndarray, n_starts: int, rng: Generator
+) -> tuple[NestedReference, str]:  # fmt: skip
+    """Fit r(ψ), and find whether r(x | ψ) is exact.
+
+    The marginal density may have no mode. With a matrix of two unknown scales, for example, it is
+    flat towards a scale of 0. So the first draws come partly from the prior.
+    """
+    phis = found.to_units(prior[:, found.others])
+    wide = make_reference(np.median(phis, axis=0), spread_of(phis))
+    tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
+    modes = search(Marginal(tight, density))
+    reason = f"marginally, {modes.reason}"
+    is_single = modes.reference is None or len(modes.reference.locations) == 1
+    if modes.is_unfinished or not (is_single or modes.is_all):
+        raise NoFit(reason, modes.is_unfinished)
+    mixture = modes.reference
+    first = mix_references([mixture, wide], np.array([0.8, 0.2])) if mixture else wide
+    drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
+    if np.isinf(drawn.variance):
+        raise NoFit("the latent variables have no mode given the others")
+    best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
+    n = 4 * (1 + len(found.others))  # modes of x per coefficient of the regression that predicts it
+    psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
+    at = np.concatenate([best, psis])[:n_starts]
+    if wrong := wrong_modes(found, density, at, prior[:n_starts]):
+        raise NoFit(f"the latent variables have {wrong}")
+    found = _started(found, found.given(best, density))._replace(
+        marginal=mix_references([drawn.reference, wide], np.array([0.9, 0.1])),
+        marginal_modes=mixture.locations if mixture else drawn.reference.locations[:1],
+    )
+    if (lost := lost_by_rounding(found, density, psis)) > RESOLVED:
+        raise NoFit(
+            "the data hardly inform a combination of the latent variables, and rounding hides what "
+            f"its wide prior says (up to {min(lost, 1):.0%} of its precision)"
+        )
+    if is_exact(found, density, rng):
+        return found._replace(accuracy=np.inf), reason
+    found = _predicting(found._replace(accuracy=LOOSE), density, psis)
+    return found._replace(degrees_of_freedom=float(max(len(found.latent), 10))), reason
+
+
+def _started(found: NestedReference, centre: Conditional) -> NestedReference:
+    """Return the reference that starts Newton's method at a mode, with steps by its precision."""
+    steps = np.minimum(1e-3 * deviations(found, centre)[0], 10 * found.steps)
+    return found._replace(starts=centre.modes[:1], steps=steps)
+
+
+def _predicting(found: NestedReference, density: Density, psis: ndarray) -> NestedReference:
+    """Return the reference that predicts Newton's starts by a regression of modes on φ."""
+    modes = found.given(psis, density).modes
+    predicting = found._replace(starts=np.zeros((1 + len(found.others), len(found.latent))))
+    return found._replace(starts=np.linalg.lstsq(predicting.features(psis), modes, rcond=None)[0])
+
+
+def _pattern(
+    slopes: Slopes, theta: ndarray, gradient: ndarray, latent: ndarray, steps: ndarray
+) -> csr_array:
+    """Return the pattern of nonzero entries of the precision of x, by differences of gradients."""
+    rows, columns, sizes = [], [], []
+    d, at_once = len(latent), max(MOST_NUMBERS // len(theta), 1)
+    for first in range(0, d, at_once):
+        moving = np.arange(first, min(first + at_once, d))
+        moved = np.tile(theta, (len(moving), 1))
+        moved[np.arange(len(moving)), latent[moving]] += steps[moving]
+        change = np.abs(slopes(moved)[1] - gradient)[:, latent] / steps[moving, None]
+        of_moving, row = np.nonzero(change)
+        rows.append(row)
+        columns.append(moving[of_moving])
+        sizes.append(change[of_moving, row])
+    data = np.concatenate(sizes), (np.concatenate(rows), np.concatenate(columns))
+    size = csr_array(data, shape=(d, d))
+    size = (size + size.T).tocoo()
+    unit = np.sqrt(np.maximum(size.diagonal(), np.finfo(float).tiny))
+    matter = size.data > 1e-7 * unit[size.row] * unit[size.col]
+    row, column = (np.append(each[matter], np.arange(d)) for each in (size.row, size.col))
+    return csr_array((np.ones(len(row)), (row, column)), shape=(d, d))
+
+
+def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> str:
+    """Say whether x has no mode given the first ψ, or several given one of them.
+
+    Newton's method starts at prior draws of x, at each ψ in turn, and ends within a standard
+    deviation of a mode. Another mode matters if its Laplace approximation is at most 7 nats lower.
+    If many elements have two modes, each end is far below the highest mode. So the search goes on
+    from states in which only one element is that of an end.
+    """
+    centres = found.given(psis, density)
+    if not centres.is_mode[0]:
+        return "no mode given the others"
+    at, starts = np.resize(np.arange(len(psis)), len(prior)), prior[:, found.latent]
+    for _ in range(2):
+        ends = found.given(psis[at], density, starts)
+        distances = ends.modes - centres.modes[at]
+        is_apart = np.abs(distances) > deviations(found, centres)[at]
+        times_root(found.sparsity, centres.factors[at], distances)
+        is_other = ends.is_mode & ((distances**2).sum(axis=1) > 1)
+        n = int((is_other & (ends.log_marginal > centres.log_marginal[at] - 7)).sum())
+        if n:
+            reason = f"{n} of {len(starts)} searches ended at a further one"
+            return f"several modes given the others ({reason})"
+        row, element = np.nonzero(is_apart & is_other[:, None])
+        row, element = row[:MOST_PROBED], element[:MOST_PROBED]
+        at, alone = at[row], np.arange(len(row))
+        starts = centres.modes[at]
+        starts[alone, element] = ends.modes[row, element]
+    return ""
+
+
+def lost_by_rounding(found: NestedReference, density: Density, psis: ndarray) -> float:
+    """Return the largest share of a pivot of the precision of x that rounding may take.
+
+    A pivot p_j is a squared diagonal entry of the Cholesky factor: what is left of H_jj after the
+    elimination of other elements. H_jj is a difference of gradients over a step h_j. Rounding of
+    x_j by ε|x_j| alone changes it by ε|x_j| H_jj/h_j, which is a share of ε|x_j| H_jj/(h_j p_j) of
+    the pivot, and half as many nats of the log volume. h_j √H_jj is about 1e-3, so this share grows
+    like the 3/2 power of the condition number. Errors of this size may cancel at some ψ, and what
+    they leave of a pivot is then right. Otherwise pivots are wrong, and depend on the steps.
+    """
+    references = found, found._replace(steps=1.5 * found.steps)
+    first, second = (each.given(psis, density) for each in references)
+    if not (first.is_mode & second.is_mode).all():
+        return np.inf
+    order, diagonal = found.sparsity.order, found.sparsity.starts[:-1]
+    pivots, others = first.factors[:, diagonal] ** 2, second.factors[:, diagonal] ** 2
+    moved = np.finfo(float).eps * np.abs(first.modes) / found.steps
+    rounded = moved[:, order] * _diagonals(found, first) / pivots
+    return float(np.maximum(rounded, np.abs(others / pivots - 1)).max())
+
+
+def is_exact(found: NestedReference, density: Density, rng: Generator) -> bool:
+    """Return whether the density is normal in x given ψ to 1e-5 nats, by a few draws."""
+    thetas, log_r = found.sample(8, rng, density)
+    phis = found.to_units(thetas[:, found.others])
+    log_x = log_r - found.marginal.log_density(phis)
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        misses = density.slopes(thetas)[0] - found.log_laplace(phis, density) - log_x
+    return bool(np.abs(misses).max() < 1e-5)
+
+
+def share_in_tails(found: NestedReference, density: Density, rare: float, rng: Generator) -> float:
+    """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
+
+    Noise with heavy tails gives each latent variable a long shoulder from the mode near its
+    observation towards its prior. No draws from a normal distribution reach it, also if they are
+    annealed, so their weights may be even. So log p + ℓ is integrated along some of the variables,
+    at the mode of ψ, where it exceeds the normal density by more than ``rare`` nats.
+    """
+    psi = found.from_units(found.marginal_modes[:1])
+    centre = found.given(psi, density)
+    probed = rng.permutation(len(found.latent))[:MOST_PROBED]
+    z = np.append(-REMOTE[::-1], REMOTE)
+    theta = found.join(psi, centre, np.zeros_like(centre.modes))
+    thetas = np.tile(theta, (len(probed), len(z), 1))
+    moves = z * deviations(found, centre)[0, probed, None]
+    thetas[np.arange(len(probed))[:, None], np.arange(len(z)), found.latent[probed, None]] += moves
+    heights = density.terms(np.concatenate([theta, thetas.reshape(-1, theta.size)])).sum(axis=1)
+    drops = (heights[1:] - heights[0]).reshape(len(probed), -1)
+    densities = np.exp(np.minimum(drops, 99.0)) / np.sqrt(2 * np.pi)
+    densities = np.where(drops + z**2 / 2 > rare, densities, 0.0)
+    sides = trapezoid(densities.reshape(len(probed), 2, -1), z.reshape(2, -1), axis=2)
+    missed = sides.sum(axis=1).mean() * len(found.latent)
+    return float(missed / (1 + missed))
+
+
+def deviations(found: NestedReference, centres: Conditional) -> ndarray:
+    """Return the standard deviations of latent variables given all others, shape (n, d)."""
+    conditional = np.empty_like(centres.modes)
+    conditional[:, found.sparsity.order] = 1 / np.sqrt(_diagonals(found, centres))
+    return conditional
+
+
+def _diagonals(found: NestedReference, centres: Conditional) -> ndarray:
+    """Return the diagonals of the precisions L Lᵀ in the order of elimination, shape (n, d)."""
+    indices, d = found.sparsity.indices, len(found.latent)
+    return np.array([np.bincount(indices, factor**2, d) for factor in centres.factors])
