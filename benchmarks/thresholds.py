@@ -47,15 +47,15 @@ THRESHOLDS = {
     ("engines.compiled.fitting", "MISSED"): "share of the posterior that a fit may miss",
     ("engines.compiled.fitting", "MOST_SURPLUS"): "nats of density that climbs may have passed",
     ("engines.compiled.draws", "EVEN_WEIGHTS"): "largest weight with which a burn-in is short",
-    ("campaign.weighing", "LARGEST_GAP"): "mean gap up to which draws are weighed",
-    ("campaign.weighing", "OUTLYING"): "ratio of variances that shows a bad fit to one data set",
-    ("campaign.choice", "SCOUTED"): "ratio of Λ² up to which there are scouts",
-    ("campaign.choice", "WORTHWHILE"): "ratio of Λ² up to which the fitted path is taken",
-    ("campaign.choice", "MAX_SURPLUS"): "nats of density at the ends of scouts that a fit lacks",
-    ("campaign.choice", "MAX_SPREAD"): "nats by which scouts that agree may differ",
-    ("campaign.choice", "REMEDY"): "ratio of Λ² up to which the prior is a remedy for heavy tails",
+    ("call.importance", "LARGEST_GAP"): "mean gap up to which draws are weighed",
+    ("call.importance", "OUTLYING"): "ratio of variances that shows a bad fit to one data set",
+    ("call.choice", "SCOUTED"): "ratio of Λ² up to which there are scouts",
+    ("call.choice", "WORTHWHILE"): "ratio of Λ² up to which the fitted path is taken",
+    ("call.choice", "MAX_SURPLUS"): "nats of density at the ends of scouts that a fit lacks",
+    ("call.choice", "MAX_SPREAD"): "nats by which scouts that agree may differ",
+    ("call.choice", "REMEDY"): "ratio of Λ² up to which the prior is a remedy for heavy tails",
     ("estimators.tails", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
-    ("campaign.annealing", "QUICK_RHAT"): "R̂ at β = 1 up to which 16 runs suffice",
+    ("call.annealing", "QUICK_RHAT"): "R̂ at β = 1 up to which 16 runs suffice",
 }
 """What the thresholds decide, by module and name."""
 

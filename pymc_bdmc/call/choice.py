@@ -23,7 +23,7 @@ heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it i
 on hierarchies of many groups, where runs from the prior give no answer."""
 
 
-class Way(NamedTuple):
+class OnPath(NamedTuple):
     """Length, mixing and scouts of one path."""
 
     squared_length: float
@@ -37,34 +37,20 @@ class Way(NamedTuple):
 class Findings(NamedTuple):
     """Facts that pilots and scouts showed on one data set so far."""
 
-    prior: Way
-    fitted: Way | None = None
+    prior: OnPath
+    fitted: OnPath | None = None
     """None before there is a fit."""
     obstacle: str = ""
     """Why no fitted path can be taken, whatever it looks like."""
     is_cut: bool = False
     """Whether the data rule out part of the region that the fit covers."""
     peaks: int = 0
-    """Narrow peaks that runs from the prior would miss."""
+    """Narrow modes that runs from the prior would miss."""
     surplus: float = -np.inf
     """Nats by which log p + ℓ − log r at the ends of scouts from the prior exceeds all values that
     the pilot of the fitted path saw."""
     heavy_tail: float = 0.0
     """Pareto k of the weights of draws from the fit if it is too large, else 0."""
-
-
-class Refusal(NamedTuple):
-    """Why draws from fits to the data sets are not weighed, so that runs anneal."""
-
-    reason: str
-    dataset: int = 0
-    """A data set on which it is so; 0 is the real one."""
-    misses: bool = False
-    """Whether a fit misses part of the posterior, or the search for it is not finished."""
-    log_weights: np.ndarray = np.empty(0)
-    """log Ẑ of runs that weigh draws from a fit that misses a part, nats."""
-    of_given: bool = False
-    """Whether what was given is no fit either: draws, or names of latent variables."""
 
 
 class Choice(NamedTuple):
@@ -102,7 +88,7 @@ def choose(seen: Findings) -> Choice:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
         return Choice("prior", missed)
-    is_higher = _is_higher(seen.fitted, seen.prior)
+    is_higher = refutes(seen.fitted.log_z, seen.prior.log_z)
     if seen.heavy_tail and before <= REMEDY * after and not is_higher:
         return Choice(
             "prior",
@@ -125,10 +111,10 @@ def missed_by_fit(seen: Findings) -> str:
         return seen.obstacle
     fitted, prior = seen.fitted, seen.prior
     assert fitted is not None, "there are scouts from a fit"
-    if _is_higher(prior, fitted):
+    if refutes(prior.log_z, fitted.log_z):
         return _say_higher("prior", prior, "fitted", fitted)
-    is_higher, agree = _is_higher(fitted, prior), np.ptp(prior.log_z) <= MAX_SPREAD
-    # Scouts that agree tell how little lies where they came to; of others each may lie far off.
+    is_higher, agree = refutes(fitted.log_z, prior.log_z), np.ptp(prior.log_z) <= MAX_SPREAD
+    # Scouts that agree show how little mass is where they ended; others may each end far off.
     if seen.surplus > MAX_SURPLUS and not (is_higher and agree):
         return (
             f"a fit misses a region that runs from the prior reach (its density there is "
@@ -144,17 +130,14 @@ def missed_by_fit(seen: Findings) -> str:
 
 def fails_from_prior(seen: Findings) -> bool:
     """Return whether runs from the prior are known to miss part of the posterior."""
-    return bool(seen.peaks) or (seen.fitted is not None and _is_higher(seen.fitted, seen.prior))
+    if seen.peaks:
+        return True
+    return seen.fitted is not None and refutes(seen.fitted.log_z, seen.prior.log_z)
 
 
-def _is_higher(way: Way, other: Way) -> bool:
-    """Return whether scouts along one path show that those along the other miss something."""
-    return refutes(way.log_z, other.log_z)
-
-
-def _say_higher(name: str, way: Way, other_name: str, other: Way) -> str:
+def _say_higher(name: str, path: OnPath, other_name: str, other: OnPath) -> str:
     """Say that scouts along one path came higher than those along the other."""
-    mean, lower = log_mean_exp(way.log_z), log_mean_exp(other.log_z)
+    mean, lower = log_mean_exp(path.log_z), log_mean_exp(other.log_z)
     return (
         f"runs on path {name!r} come to a log ML of {mean:.4g}, those on "
         f"path {other_name!r} to {lower:.4g}: the latter miss part of the posterior"
