@@ -15,20 +15,12 @@ from pymc_bdmc.call.choice import (
     MAX_SURPLUS,
     REMEDY,
     Findings,
-    OnPath,
     choose,
     fails_from_prior,
     missed_by_fit,
 )
 from pymc_bdmc.call.options import CHAINS, MAX_NUMBERS, MAX_STATES, MAX_TEMPERATURES
-from pymc_bdmc.call.preparation import (
-    MIN_DRAWS,
-    SCOUTS,
-    UNREACHED,
-    DataSets,
-    Preparation,
-    Tunings,
-)
+from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.engines.tasks import PilotTask, RefitTask
 from pymc_bdmc.estimators import log_prior_mass, refutes
@@ -215,7 +207,7 @@ class Annealing(Preparation):
         while (choice := choose(seen)).needs:
             seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
         self.heavy_tail = seen.heavy_tail
-        if seen.heavy_tail or (seen.fitted and seen.fitted.log_z.size and missed_by_fit(seen)):
+        if seen.heavy_tail or (seen.fitted_scouts.size and missed_by_fit(seen)):
             self.weighs_real = False
         if choice.path == "prior":
             return PriorPath(), choice.reason
@@ -243,16 +235,18 @@ class Annealing(Preparation):
         if not obstacle and self.unreached:
             obstacle = UNREACHED.format(", ".join(self.unreached))
         if obstacle:
-            return Findings(OnPath(np.nan, np.nan), obstacle=obstacle)
-        return Findings(self._on_path(data, PriorPath()))
+            return Findings(np.nan, np.nan, obstacle=obstacle)
+        (tuning,) = self.tunings(data, PriorPath()).values()
+        return Findings(squared_length(tuning), tuning.rhat)
 
     def _with_fit(self, data: DataSets, seen: Findings, with_scouts: bool) -> Findings:
         """Return what is known of one data set with a fit, and with scouts."""
         try:
             (tuning,) = self.tunings(data, FittedPath()).values()
-            fitted, is_cut = self._on_path(data, FittedPath()), tuning.accepted_draws > 1
+            length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
+            seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
             if not with_scouts:
-                return seen._replace(fitted=fitted, is_cut=is_cut, peaks=tuning.peaks)
+                return seen
             self.scouts(data, FittedPath())
         except FloatingPointError:
             infinite = "the log density is +∞ at some states between a fit and the posterior"
@@ -260,18 +254,11 @@ class Annealing(Preparation):
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
         shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(
-            prior=seen.prior._replace(log_z=reached[PriorPath.name]),
-            fitted=fitted._replace(log_z=reached[FittedPath.name]),
-            is_cut=is_cut,
-            peaks=tuning.peaks,
+            prior_scouts=reached[PriorPath.name],
+            fitted_scouts=reached[FittedPath.name],
             surplus=self._surplus(data, tuning, scouts),
             heavy_tail=shape if shape > limit else 0.0,
         )
-
-    def _on_path(self, data: DataSets, path: Path) -> OnPath:
-        """Return what the pilots saw along a path."""
-        (tuning,) = self.tunings(data, path).values()
-        return OnPath(squared_length(tuning), tuning.rhat)
 
     def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
         """Return how far a fit misses where scouts from the prior ended; ∞ if that is nowhere."""

@@ -23,23 +23,19 @@ heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it i
 on hierarchies of many groups, where runs from the prior give no answer."""
 
 
-class OnPath(NamedTuple):
-    """Length, mixing and scouts of one path."""
-
-    squared_length: float
-    """Λ², nats."""
-    rhat: float
-    """Largest R̂ of its pilot at β = 1."""
-    log_z: np.ndarray = np.empty(0)
-    """log Ẑ of its scouts, nats; empty before there are any."""
-
-
 class Findings(NamedTuple):
     """Facts that pilots and scouts showed on one data set so far."""
 
-    prior: OnPath
-    fitted: OnPath | None = None
-    """None before there is a fit."""
+    prior_length: float
+    """Λ² of the path from the prior, nats."""
+    rhat: float
+    """Largest R̂ of the pilot from the prior at β = 1."""
+    fitted_length: float | None = None
+    """Λ² of the path from a fit, nats; None before there is a fit."""
+    prior_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the prior, nats; empty before there are any."""
+    fitted_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the fit."""
     obstacle: str = ""
     """Why no fitted path can be taken, whatever it looks like."""
     is_cut: bool = False
@@ -71,24 +67,25 @@ def choose(seen: Findings) -> Choice:
     """
     if seen.obstacle:
         return Choice("prior", seen.obstacle)
-    if seen.fitted is None:
+    if seen.fitted_length is None:
         return Choice(needs="fit")
     if seen.is_cut:
         reason = "part of the region that a fit covers is ruled out by the model"
         return Choice("prior", reason)
-    before, after = seen.prior.squared_length, seen.fitted.squared_length
+    before, after = seen.prior_length, seen.fitted_length
     lengths = (
         f"the squared thermodynamic length is {before:.3g} nats from the prior and "
         f"{after:.3g} from a fit"
     )
     not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
-    if after > SCOUTED * before and seen.prior.rhat <= MAX_RHAT and not seen.peaks:
+    if after > SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
         return Choice("prior", not_far)
-    if not len(seen.fitted.log_z):
+    if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
         return Choice("prior", missed)
-    is_higher = refutes(seen.fitted.log_z, seen.prior.log_z)
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    is_higher = refutes(fitted, prior)
     if seen.heavy_tail and before <= REMEDY * after and not is_higher:
         return Choice(
             "prior",
@@ -99,7 +96,7 @@ def choose(seen: Findings) -> Choice:
         reason = "the posterior has a narrow peak, which runs from the prior would miss"
         return Choice("fitted", reason)
     if is_higher:
-        return Choice("fitted", _say_higher("fitted", seen.fitted, "prior", seen.prior))
+        return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
     if after > WORTHWHILE * before:
         return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
@@ -109,20 +106,19 @@ def missed_by_fit(seen: Findings) -> str:
     """Say what shows, by scouts, that a fit misses part of the posterior; empty if nothing does."""
     if seen.obstacle:
         return seen.obstacle
-    fitted, prior = seen.fitted, seen.prior
-    assert fitted is not None, "there are scouts from a fit"
-    if refutes(prior.log_z, fitted.log_z):
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    if refutes(prior, fitted):
         return _say_higher("prior", prior, "fitted", fitted)
-    is_higher, agree = refutes(fitted.log_z, prior.log_z), np.ptp(prior.log_z) <= MAX_SPREAD
+    is_higher, agree = refutes(fitted, prior), np.ptp(prior) <= MAX_SPREAD
     # Scouts that agree show how little mass is where they ended; others may each end far off.
     if seen.surplus > MAX_SURPLUS and not (is_higher and agree):
         return (
             f"a fit misses a region that runs from the prior reach (its density there is "
             f"{seen.surplus:.2g} nats too low)"
         )
-    if prior.rhat > MAX_RHAT and not is_higher:
+    if seen.rhat > MAX_RHAT and not is_higher:
         return (
-            f"the pilot's R̂ is {prior.rhat:.2g}: the posterior may have several modes, of "
+            f"the pilot's R̂ is {seen.rhat:.2g}: the posterior may have several modes, of "
             "which a fit may miss some"
         )
     return ""
@@ -130,14 +126,12 @@ def missed_by_fit(seen: Findings) -> str:
 
 def fails_from_prior(seen: Findings) -> bool:
     """Return whether runs from the prior are known to miss part of the posterior."""
-    if seen.peaks:
-        return True
-    return seen.fitted is not None and refutes(seen.fitted.log_z, seen.prior.log_z)
+    return bool(seen.peaks) or refutes(seen.fitted_scouts, seen.prior_scouts)
 
 
-def _say_higher(name: str, path: OnPath, other_name: str, other: OnPath) -> str:
+def _say_higher(name: str, log_z: np.ndarray, other_name: str, others: np.ndarray) -> str:
     """Say that scouts along one path came higher than those along the other."""
-    mean, lower = log_mean_exp(path.log_z), log_mean_exp(other.log_z)
+    mean, lower = log_mean_exp(log_z), log_mean_exp(others)
     return (
         f"runs on path {name!r} come to a log ML of {mean:.4g}, those on "
         f"path {other_name!r} to {lower:.4g}: the latter miss part of the posterior"

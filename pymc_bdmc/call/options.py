@@ -123,21 +123,18 @@ class CallOptions:
     def _check_limits(self, schedules: Sequence[Schedule], has_gap: bool) -> None:
         """Refuse a target without a gap or beside a ladder, and limits without a target."""
         check_positive(target_gap=self.target_gap, max_time=self.max_time)
-        if len(schedules) > 1:
-            for name in ("target_gap", "max_temperatures", "max_time"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"{name}: every number in temperatures is run, whatever the gap; leave "
-                        "it out, or pass the number of the first round alone."
-                    )
-        if self.target_gap is None:
-            for name in ("max_temperatures", "max_time"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"{name}: it limits the rounds until target_gap is reached; pass that too."
-                    )
-            return
-        if not has_gap:
+        names = ("target_gap", "max_temperatures", "max_time")
+        given = [name for name in names if getattr(self, name) is not None]
+        if given and len(schedules) > 1:
+            raise ValueError(
+                f"{given[0]}: every number in temperatures is run, whatever the gap; leave "
+                "it out, or pass the number of the first round alone."
+            )
+        if given and self.target_gap is None:
+            raise ValueError(
+                f"{given[0]}: it limits the rounds until target_gap is reached; pass that too."
+            )
+        if given and not has_gap:
             raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
         if self.max_temperatures is not None:
             check_counts(max_temperatures=self.max_temperatures)

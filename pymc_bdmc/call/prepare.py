@@ -160,9 +160,7 @@ def prepare(session: ModelSession) -> ModelPlan:
         direct = replace(sets, preparation=importance)
         with nothing_to_keep():
             refusal = importance.refusal(
-                direct.fitted,
-                lambda path: direct.all(direct.simulate(path)),
-                options.path,
+                direct.fitted, lambda path: direct.all(direct.simulate(path)), options.path
             )
         if refusal is None:
             importance.gradients += annealing.gradients

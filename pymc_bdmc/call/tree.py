@@ -23,7 +23,7 @@ from pymc_bdmc.call.session import ModelSession, Session
 from pymc_bdmc.density.constraints import constraints
 from pymc_bdmc.density.forward_graph import INTERPRETED
 from pymc_bdmc.density.hard_variables import hard_variables
-from pymc_bdmc.density.identity import fingerprint
+from pymc_bdmc.density.identity import comparable_fingerprint
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.density.tempered_model import TemperedModel
 from pymc_bdmc.density.undefined import undefined
@@ -106,7 +106,7 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         "knows_tails": int(preparation.knows_tails),
         "weighs_real": int(preparation.weighs_real),
         "unreached": ", ".join(preparation.unreached),
-        "model": json.dumps(fingerprint(options.model)),
+        "model": json.dumps(comparable_fingerprint(options.model)),
         "step": preparation.kernel,
         "kernels": ", ".join(engine.kernel_names.names),
         "is_compiled": int(engine.kernel_names.is_compiled),

@@ -312,7 +312,7 @@ class HyperparametersIfAlike(FromHyperparameters):
     ) -> list[Simulated]:
         """Draw from the model given the hyperparameters, or given posterior draws.
 
-        The first data sets decide, so all that follow are simulated in the same way.
+        The first data sets decide, so that all others are simulated in the same way.
         """
         alike = super().simulate(density, entropy, fit)
         odd = [
@@ -330,7 +330,7 @@ def _stands_out(real: np.ndarray, simulated: Sequence[np.ndarray]) -> bool:
     """Return whether the real data are the most extreme of all, by their spread or their tails.
 
     For each observed variable this happens with one right model in twenty, or more often if many
-    hyperparameters are held, since the data are then close to the fit. It does no harm there.
+    hyperparameters are fixed, since the data are then close to the fit. It does no harm there.
     """
     features = spread_and_tails(np.stack([real, *simulated]))
     return rank_among(features).p_value <= 1 / len(features)

@@ -476,9 +476,9 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
 
 def found(prior, fitted, rhat=1.0, lengths=(100.0, 1.0), with_scouts=True, **others):
     """Return findings of pilots, and of scouts on both paths."""
-    reached = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
-    ways = [choice.OnPath(n, rhat, log_z) for n, log_z in zip(lengths, reached, strict=True)]
-    return choice.Findings(*ways, **others)
+    scouts = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
+    before, after = lengths
+    return choice.Findings(before, rhat, after, *scouts, **others)
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
@@ -531,7 +531,7 @@ def test_the_path_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     assert reason in chosen.reason
     first = choice.choose(found(**seen, with_scouts=False))
     assert first.needs == ("" if case in ("little shorter", "longer") else "scouts")
-    assert choice.choose(found(**seen)._replace(fitted=None)).needs == "fit"
+    assert choice.choose(found(**seen)._replace(fitted_length=None)).needs == "fit"
 
 
 def test_an_obstacle_needs_no_fit():
