@@ -9,12 +9,12 @@ import numpy as np
 
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
-from pymc_bdmc.base.types import Point, Run
+from pymc_bdmc.base.types import Direction, Point, Run
 from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import MIN_DRAWS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.density.latent import latent_variables
-from pymc_bdmc.engines.tasks import Fit, FitTask
+from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
@@ -78,11 +78,12 @@ class ImportanceSampling(Preparation):
 
         These are the signs by which log ML of a call with ``simulate=None`` is not valid.
         """
-        tuning, betas = self._fits[0].tuning, linear(1).betas
+        tuning, one = self._fits[0].tuning, linear(1).betas
         if tuning is None or self.unreached:
             return False
-        first = self._forward_tasks(real, tuning, betas, MIN_DRAWS, Fitting.WEIGHTS)[0]
-        run = self._run({0: first}, "scouts")[0]
+        seed = self._seed(Purpose.FIT, 0, Fitting.WEIGHTS)
+        task = AnnealTask(Direction.FORWARD, real[0], one, tuning, seed, particles=MIN_DRAWS)
+        run = self._run({0: task}, "scouts")[0]
         limit = KNOWN_TAIL if self.knows_tails else HEAVY_TAIL
         # 0.1 is the standard deviation of Pareto k of so many weights; measured.
         return shape_of_weights(run.weights) <= limit - 0.1

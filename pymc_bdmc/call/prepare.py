@@ -93,18 +93,19 @@ class Sets:
             )
         return xr.DataTree.from_dict(states)
 
-    def all(self, simulated: Sequence[Simulated], first: int = 1) -> DataSets:
-        """Return real and simulated data sets; these are numbered from ``first``."""
-        return {**self.real, **{d: y.all_data for d, y in enumerate(simulated, start=first)}}
+    def all_data(self, path: Path, first: int = 0) -> DataSets:
+        """Return real and simulated data sets; the latter have the numbers after ``first``."""
+        simulated = enumerate(self.simulate(path, first), start=first + 1)
+        return {**self.real, **{d: source.all_data for d, source in simulated}}
 
     def sides(
         self,
         tunings: Tunings,
-        simulated: Sequence[Simulated],
+        path: Path,
         chains: int,
         particles: int,
         further_moves: int,
-        first: int = 1,
+        first: int = 0,
     ) -> list[Side]:
         """Return the sides of all sandwiches, with so many chains and moves on the real data."""
         sides = []
@@ -113,7 +114,7 @@ class Sets:
             sides.append(Side("real", *runs, further_moves=further_moves))
             if starts := [Simulated(point, y, "heuristic") for point in self.starts]:
                 sides.append(Side("real_reverse", *runs, starts))
-        for d, source in enumerate(simulated, start=first):
+        for d, source in enumerate(self.simulate(path, first), start=first + 1):
             few = self.session.options.n_simulated_chains
             runs = d, source.all_data, tunings[d], few, particles
             sides.append(Side("forward", *runs))
@@ -125,10 +126,8 @@ class Sets:
     def renewed(self, path: Path, chains: int, particles: int, further_moves: int) -> list[Side]:
         """Return the sides of a round on new simulated data."""
         first = self.session.options.datasets
-        simulated = self.simulate(path, first)
-        data = self.all(simulated, first + 1)
-        tunings = self.preparation.tunings(data, path, fits=False)
-        return self.sides(tunings, simulated, chains, particles, further_moves, first + 1)
+        tunings = self.preparation.tunings(self.all_data(path, first), path, fits=False)
+        return self.sides(tunings, path, chains, particles, further_moves, first)
 
 
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
@@ -159,9 +158,7 @@ def prepare(session: ModelSession) -> ModelPlan:
         importance = ImportanceSampling(session, annealing.states_from_prior)
         direct = replace(sets, preparation=importance)
         with nothing_to_keep():
-            refusal = importance.refusal(
-                direct.fitted, lambda path: direct.all(direct.simulate(path)), options.path
-            )
+            refusal = importance.refusal(direct.fitted, direct.all_data, options.path)
         if refusal is None:
             importance.gradients += annealing.gradients
             return _plan(direct)
@@ -216,14 +213,12 @@ def _plan(sets: Sets, refused: int = 0) -> ModelPlan:
     options, engine = session.options, session.engine
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
-        simulated = [] if sets.real else sets.simulate(options.path or PriorPath())
-        decides = sets.real or {1: simulated[0].all_data}
+        decides = sets.real or {1: sets.all_data(options.path or PriorPath())[1]}
         if refused:  # a data set that was simulated before
-            decides = {**decides, refused: sets.all(sets.simulate(PriorPath()))[refused]}
+            decides = {**decides, refused: sets.all_data(PriorPath())[refused]}
         path, reason = preparation.choose(decides, options.path)
         chosen = time.perf_counter()
-        simulated = simulated or sets.simulate(path)
-        tunings = preparation.tunings(sets.all(simulated), path, fits=False)
+        tunings = preparation.tunings(sets.all_data(path), path, fits=False)
     seconds = time.perf_counter() - chosen
     schedules, particles = options.schedules, options.particles or engine.default_particles
     if options.pilots_choose_temperatures:
@@ -239,7 +234,7 @@ def _plan(sets: Sets, refused: int = 0) -> ModelPlan:
     may_renew = sets.simulation is not None and sets.simulation.renews
     pilots = tunings.values() if options.is_adaptive else ()
     plan = ModelPlan(
-        sides=sets.sides(tunings, simulated, chains, particles, further),
+        sides=sets.sides(tunings, path, chains, particles, further),
         schedules=schedules,
         curves=[(pilot.path_betas, pilot.mean_log_likelihood) for pilot in pilots],
         renew=partial(sets.renewed, path, chains, particles, further) if may_renew else None,

@@ -211,10 +211,10 @@ def test_in_the_conversion_of_the_result(model, monkeypatch):
 
 
 PHASES = {
-    "make_engine": (session, 0.1), "last_states": (prepare, 0.1), "Annealing": (prepare, 0.1),
+    "make_engine": (session, 0.1), "_fit": (prepare.Sets, 0.1), "Annealing": (prepare, 0.1),
     "anneal_in_rounds": (tree, 0.7), "to_datatree": (tree, 0.03),
 }  # fmt: skip
-"""The module in which a phase is looked up, and the most seconds before Ctrl-C, by phase."""
+"""Where a phase is looked up, and the most seconds before Ctrl-C, by phase."""
 
 
 def outcome_of_ctrl_c(phase, step, seconds):
@@ -234,7 +234,7 @@ def outcome_of_ctrl_c(phase, step, seconds):
         finished(self, group, *args)
 
     endless = phase == "anneal_in_rounds"
-    simulation = bdmc.FromHyperparameters if phase == "last_states" else bdmc.FromPrior
+    simulation = bdmc.FromHyperparameters if phase == "_fit" else bdmc.FromPrior
     with pytest.MonkeyPatch.context() as patch, pm.Model() as model:
         patch.setattr(home, phase, begun)
         patch.setattr(ChainProgress, "finished", count)
