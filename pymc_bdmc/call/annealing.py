@@ -111,14 +111,13 @@ class Annealing(Preparation):
         self, data: DataSets, path: Path, seen: Callable[[int], Tuning], key: Fitting
     ) -> References:
         """Return where the path starts on each data set, by what a pilot saw there."""
-        references: dict[int, Reference | None] = {
-            d: path.reference(self._engine, d, partial(seen, d)) for d in data
-        }
-        for d, reference in references.items():
+        found: dict[int, Reference | None] = {}
+        for d, observed in data.items():
+            found[d] = reference = path.reference(self._engine, d, partial(seen, d))
             if path.is_fitted and reference is not None:
                 seed = self._seed(Purpose.FIT, d, key)
-                references[d] = self._engine.with_peaks(reference, data[d], seed)
-        return references
+                found[d] = self._engine.with_peaks(reference, observed, seed)
+        return found
 
     def _unmixed(self, data: DataSets, path: Path) -> DataSets:
         """Return the data sets on which a path is fitted to a pilot that did not mix."""
