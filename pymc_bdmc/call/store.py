@@ -38,9 +38,6 @@ Task = AnnealTask | PilotTask
 Origin = Mapping[str, Mapping[str, str]]
 """Hashes of everything that finished tasks depend on, by kind and name."""
 
-FORMAT = 3
-"""Version of the files; stores of a later version are refused, and of an earlier one."""
-
 _TYPES: dict[str, Any] = {
     each.__name__: each for each in (
         AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
@@ -138,8 +135,8 @@ def open_store(path: str | os.PathLike, origin: Origin, random_seed: RandomSeed)
     Raises
     ------
     ValueError
-        For a store of another origin or of another format, by the name of what differs; for one
-        whose origin is damaged or missing; and for any other file or directory.
+        For a store of another origin, such as another version of this package, by the name of what
+        differs; for one whose origin is damaged or missing; and for any other file or directory.
     OSError
         If it cannot be written to, or another call is using it.
     """
@@ -175,11 +172,6 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other call away from the store inside the context."""
-        if (self._runs / "origin").exists():  # format 2 and before
-            raise ValueError(
-                f"store: {self.path} was written by an older version of pymc_bdmc, and this "
-                "version cannot read it. Call that version again, or choose another store."
-            )
         marks = self._lock_file.exists() or self._origin_file.exists()
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
@@ -199,7 +191,7 @@ class Store:
         else:
             self._entropy = entropy_of(self._entropy)
             with self._writable():
-                write_record(self._origin_file, self._origin, entropy=self.entropy, format=FORMAT)
+                write_record(self._origin_file, self._origin, entropy=self.entropy)
         self._call = digest([self._origin, self.entropy])
 
     def _check_origin(self) -> None:
@@ -211,11 +203,6 @@ class Store:
                 f"store: {error}. It names the call that made the runs beside it, which cannot "
                 "be used without it. Restore it from a copy, or choose another store."
             ) from error
-        if begun["format"] > FORMAT:
-            raise ValueError(
-                f"store: {self.path} was written by a newer version of pymc_bdmc; upgrade it, or "
-                "choose another store."
-            )
         changed = [
             f"{name} ({kind})"
             for kind in self._origin

@@ -227,20 +227,6 @@ def test_other_versions_are_refused_by_name(begun, monkeypatch):
     monkeypatch.setattr(pm, "__version__", "0.0")
     with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
-    place = begun / "origin.npz"
-    origin, attributes = store.read_record(place)
-    store.write_record(place, origin, **attributes | {"format": store.FORMAT + 1})
-    with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
-        pm.sample_bdmc(normal(), **SMALL, store=begun)
-
-
-def test_an_older_store_is_refused(path):
-    """Its runs were records of another kind, and the root was a group of zarr."""
-    (path / "runs").mkdir(parents=True)
-    for name in ("origin", "origin.lock", "3.0.0.1.0.run"):
-        (path / "runs" / name).write_bytes(b"0")
-    with pytest.raises(ValueError, match=r"by an older version of pymc_bdmc, .* choose another"):
-        annealed(store=path)
 
 
 def test_what_is_no_store_is_left_alone(tmp_path):
