@@ -45,8 +45,7 @@ class Preparation(ABC):
     knows_tails = False
     """Whether the tails of the fit follow from the structure of the model."""
     weighs_real = False
-    """Whether runs anneal though nothing speaks against log ML by draws from a fit to the real
-    data."""
+    """Whether runs anneal although log ML by draws from a fit to the real data looks valid."""
     doubt = ""
     """Why a fit to the first data set misses part of the posterior, or may do so."""
 
@@ -110,7 +109,7 @@ class Preparation(ABC):
     def _forward_tasks(
         self, data: DataSets, tuning: Tuning, betas: np.ndarray, particles: int, key: int
     ) -> dict[int, AnnealTask]:
-        """Return the tasks of `SCOUTS` forward runs on one data set, whose seeds follow the key."""
+        """Return the tasks of `SCOUTS` forward runs on one data set; their seeds begin at a key."""
         ((dataset, observed),) = data.items()
         seeds = [self._seed(Purpose.FIT, dataset, key + chain) for chain in range(SCOUTS)]
         return {
