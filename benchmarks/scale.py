@@ -20,9 +20,8 @@ from common import publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.call.options import Limits
-from pymc_bdmc.call.rounds import Plan, Side, Tasks
-from pymc_bdmc.call.store import Store, StoredPool
+from pymc_bdmc.call.rounds import Side, Tasks
+from pymc_bdmc.call.store import StoredPool, open_store
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import Recorder, open_workers, workers
 from pymc_bdmc.engines.choice import make_engine
@@ -44,9 +43,8 @@ def real_tasks(n_temperatures: int, chains: int) -> tuple:
     betas.flags.writeable = False
     engine = make_engine(density, betas, None)
     tuning = PilotTask(density.data, np.random.SeedSequence(1)).run(engine)
-    side = Side("forward", 1, density.data, tuning, chains)
-    plan = Plan(engine.default_particles, 1, Limits(), False)
-    return engine, Tasks([side], plan, betas, 0)
+    side = Side("forward", 1, density.data, tuning, chains, engine.default_particles)
+    return engine, Tasks([side], 1, betas, 0)
 
 
 class Sleeps:
@@ -95,7 +93,7 @@ def sizes() -> tuple[float, list]:
         engine, tasks = real_tasks(n, 2)
         run = tasks[0].run(engine)
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(Path(folder) / "run", {}, 1)
+            store = open_store(Path(folder) / "run", {}, 1)
             store.write("3.0", "", run)
             stored = sum(file.stat().st_size for file in store.path.glob("runs/3*")) / 1e3
         lengths = [
@@ -130,7 +128,7 @@ def overhead_of_a_store(engine, tasks: Tasks) -> tuple[float, list]:
     with interruptible() as stop, engine.pool(1, stop) as pool:
         for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
-                stored = StoredPool(pool, Store(Path(folder) / "run", {}, 1), stop)
+                stored = StoredPool(pool, open_store(Path(folder) / "run", {}, 1), stop)
                 without, run = each(pool)
                 commit, read = each(stored)[0] - without, each(stored)[0]
                 found.append([1e3 * run, 1e3 * commit, 100 * commit / run, 1e3 * read])

@@ -1,4 +1,4 @@
-"""The front door, `sample_bdmc`: its options and the stages of a campaign."""
+"""The front door, `sample_bdmc`: its options and the stages of a call."""
 
 from __future__ import annotations
 
@@ -15,24 +15,15 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.base.arguments import lower, refuse_unknown
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.call import (
-    Compilation,
-    Ladder,
-    Limits,
-    Question,
-    Request,
-    Resources,
-    Size,
-    finish,
-    null_result,
-    open_campaign,
-    prepare,
-)
+from pymc_bdmc.call.options import Options
+from pymc_bdmc.call.prepare import prepare
+from pymc_bdmc.call.session import open_model
+from pymc_bdmc.call.tree import finish, null_result
 from pymc_bdmc.density.checks import checked_model, model_of
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
-from pymc_bdmc.paths import Path
-from pymc_bdmc.simulations import Simulation
+from pymc_bdmc.paths import Path, make_path
+from pymc_bdmc.simulations import Simulation, make_simulation
 
 
 def sample_bdmc(
@@ -189,14 +180,29 @@ def sample_bdmc(
     path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
     if not model.free_RVs:
         return null_result(model)
-    request = Request.of(
-        model,
-        Size(chains, particles, target_error),
-        Ladder(temperatures, schedule),
-        Limits(target_gap, max_temperatures, max_time),
-        Question(path, simulate, real_data, posterior),
-        Compilation(step, backend, compile_kwargs),
-        Resources(random_seed, cores, executor, progressbar, store, callback),
+    options = Options(
+        model=model,
+        chains=chains,
+        particles=particles,
+        temperatures=temperatures,
+        path=make_path(path),
+        schedule=schedule,
+        step=step,
+        simulate=make_simulation(simulate),
+        real_data=real_data,
+        posterior=posterior,
+        target_error=target_error,
+        target_gap=target_gap,
+        max_temperatures=max_temperatures,
+        max_time=max_time,
+        random_seed=random_seed,
+        cores=cores,
+        executor=executor,
+        progressbar=progressbar,
+        backend=backend,
+        compile_kwargs=compile_kwargs,
+        store=store,
+        callback=callback,
     )
-    with open_campaign(request) as opened:
-        return finish(opened, prepare(opened))
+    with open_model(options.checked()) as session:
+        return finish(session, prepare(session))

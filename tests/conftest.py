@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.call import Request
+from pymc_bdmc.call.options import Options
 from tests.models import eight_schools
 
 matplotlib.use("Agg")
@@ -56,7 +56,7 @@ def schools_result():
 @pytest.fixture
 def annealed(monkeypatch):
     """Calls with open options anneal, as they do where the posterior is far from a normal one."""
-    monkeypatch.setattr(Request, "may_weigh", False)
+    monkeypatch.setattr(Options, "may_skip_annealing", False)
 
 
 @pytest.fixture

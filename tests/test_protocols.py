@@ -19,6 +19,7 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.paths import PATHS, Path, make_path
+from tests.call.sessions import session_of
 from tests.systems import GaussianWork
 
 ALPHA = 1e-5
@@ -70,7 +71,7 @@ def test_paths(name):
         assert abs(mass(twice) - 1) > 0.5
     with interruptible() as stop, on.pool(1, stop) as pool:
         data = {d: on.density.data for d in (0, 1)}
-        found = Annealing(pool, on, 1, progressbar=False).tunings(data, path)
+        found = Annealing(session_of(on, pool)).tunings(data, path)
     for tuning in found.values():
         assert_tuning(tuning)
 

@@ -1,102 +1,176 @@
 """The preparation of runs that anneal: pilots and scouts on every data set, and the path."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.special import log_softmax
 
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.base.schedules import adaptive, linear
-from pymc_bdmc.base.streams import Entropy, Fitting, Purpose, stream
-from pymc_bdmc.base.types import Direction, Point, Run, Tuning
+from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
+from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
+from pymc_bdmc.base.types import MAX_RHAT, Point, Run, Tuning
 from pymc_bdmc.call.choice import (
     MAX_SURPLUS,
     REMEDY,
     Findings,
-    Way,
     choose,
     fails_from_prior,
     missed_by_fit,
 )
-from pymc_bdmc.call.options import MOST_TEMPERATURES
-from pymc_bdmc.call.pilots import Piloted, squared_length
-from pymc_bdmc.call.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Tunings
-from pymc_bdmc.call.request import CHAINS, DRAWS
-from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.call.options import CHAINS, MAX_NUMBERS, MAX_STATES, MAX_TEMPERATURES
+from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
+from pymc_bdmc.call.session import ModelSession
+from pymc_bdmc.engines.tasks import PilotTask, RefitTask
 from pymc_bdmc.estimators import log_prior_mass, refutes
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
+from pymc_bdmc.reference.student import Reference
 
 _log = logging.getLogger("pymc.bdmc")
 
-IDEAL_GAP = 0.15
-"""Gap in nats that perfectly mixed runs would have, if T is not given."""
-FEWEST_PARTICLES = 4
-"""Least number of particles if a target for the gap is given and N is not. At the same cost four
-close the gap as far as one does, and resampling removes a far prior draw, which would ruin the
-mean of the logarithms (docs/particles.md)."""
-STEPS_A_ROW = 10
-"""Temperatures for each observation on a path of the data, whose length a pilot does not know. On a
-regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
-steps a row they are 1.6 nats short."""
+References = Mapping[int, Reference | None]
+"""Start of the path on each data set; None for the prior."""
 
-INFINITE = "the log density is +∞ at some states between a fit and the posterior"
-FURTHER = 1 / 3
-"""Share of the cost of all other moves up to which particles move on at β = 1."""
 QUICK_RHAT = 1.25
 """Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
 schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
 where it is above, 16 states are worth 1.1."""
-REACHED = 64
-"""Number of states that scouts from the prior pass on to a fit."""
-DOUBTED = "fit, not annealed"
-"""Name, among the paths of scouts, of importance sampling from a fit that misses a part."""
-NOTABLE_WEIGHT = 1e-3
-"""Least share of all weight with which a particle of a scout counts."""
 
 
-class Annealing(Piloted):
-    """The pilots and scouts of a call: they find the path, and tune the kernels along it.
+class Annealing(Preparation):
+    """The pilots and scouts of a call: they find the path, and tune the kernels along it."""
 
-    Parameters
-    ----------
-    pool, engine, entropy
-        See `Preparation`.
-    progressbar : bool
-        Whether the scouts have one.
-
-    Attributes
-    ----------
-    doubted : ndarray of shape (K,)
-        log Ẑ of runs that weigh draws from the fit that the `doubt` is about, nats.
-    """
-
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
-        super().__init__(pool, engine, entropy)
-        self._progressbar = progressbar
+    def __init__(self, session: ModelSession):
+        super().__init__(session)
+        self.kernel = session.engine.description
+        self._tunings: dict[tuple[str, int], Tuning] = {}
         self._scouts: dict[tuple[str, int], list[Run]] = {}
         self.doubted = np.empty(0)
+        """log Ẑ of importance sampling from the fit that the `doubt` is about, nats."""
+
+    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
+        """Return tunings of the kernel along a path, one for each data set.
+
+        The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
+        others take over its step sizes, and only the fit is made anew. On other paths every data
+        set has pilots of its own; if not ``fits``, those after the first leave β = 1 before they
+        mix, since nothing is fitted to their last states.
+        """
+        first = next(iter(data))
+        for wanted in ([first], [d for d in data if d != first]):
+            new = {d: data[d] for d in wanted if (path.name, d) not in self._tunings}
+            known, until_mixed = self._tunings.get((path.name, first)), fits or first in new
+            if not new:
+                continue
+            if path.starts_at_prior:
+                found = self._pilots(new, {}, until_mixed, Piloting.FROM_PRIOR)
+            elif known and path.is_fitted and not known.peaks:
+                found = self._refits(new, known, path)
+            else:
+                found = self._from_references(new, path, until_mixed)
+            self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
+        return {d: self._tunings[path.name, d] for d in data}
+
+    def _pilots(
+        self, data: DataSets, references: References, until_mixed: bool, key: Piloting
+    ) -> dict[int, Tuning]:
+        """Run pilots on each data set, and combine them."""
+        n = self._engine.pilots
+        tasks = {}
+        for d, observed in data.items():
+            for pilot in range(n):
+                seed = self._seed(Purpose.PILOT, d, key, pilot)
+                tasks[d, pilot] = PilotTask(observed, seed, references.get(d), until_mixed)
+        found = self._run(tasks, "fit" if references else "pilot")
+        return {d: self._engine.combine([found[d, pilot] for pilot in range(n)]) for d in data}
+
+    def _from_references(
+        self, data: DataSets, path: Path, until_mixed: bool = True
+    ) -> dict[int, Tuning]:
+        """Tune a path from references.
+
+        A fit to a pilot that did not mix may lie beside the posterior. A second fit is then made to
+        what a pilot along the path from the first one saw, and the shorter of both paths is taken.
+        """
+
+        def from_prior(dataset: int) -> Tuning:
+            return self.tunings(data, PriorPath())[dataset]
+
+        references = self._references(data, path, from_prior, Fitting.PEAKS)
+        found = self._pilots(data, references, until_mixed, Piloting.FROM_REFERENCE)
+        if unmixed := self._unmixed(data, path):
+            references = self._references(unmixed, path, found.__getitem__, Fitting.SECOND_PEAKS)
+            second = self._pilots(unmixed, references, until_mixed, Piloting.FROM_SECOND_REFERENCE)
+            for d, tuning in second.items():
+                found[d] = min(found[d], tuning, key=squared_length)
+        return found
+
+    def _references(
+        self, data: DataSets, path: Path, seen: Callable[[int], Tuning], key: Fitting
+    ) -> References:
+        """Return where the path starts on each data set, by what a pilot saw there."""
+        found: dict[int, Reference | None] = {}
+        for d, observed in data.items():
+            found[d] = reference = path.reference(self._engine, d, partial(seen, d))
+            if path.is_fitted and reference is not None:
+                seed = self._seed(Purpose.FIT, d, key)
+                found[d] = self._engine.with_peaks(reference, observed, seed)
+        return found
+
+    def _unmixed(self, data: DataSets, path: Path) -> DataSets:
+        """Return the data sets on which a path is fitted to a pilot that did not mix."""
+        pilots = {d: self._tunings.get((PriorPath.name, d)) for d in data if path.is_fitted}
+        return {d: data[d] for d, pilot in pilots.items() if pilot and not pilot.rhat <= MAX_RHAT}
+
+    def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
+        """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
+        key = Piloting.REFIT
+        tasks = {d: RefitTask(data[d], self._seed(Purpose.PILOT, d, key), known) for d in data}
+        fits: dict[int, Tuning] = self._run(tasks, "fit")
+        failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
+        fits |= self.tunings(failed, PriorPath()) if failed else {}
+        unmixed = self._unmixed(failed, path)
+        found = self._from_references(unmixed, path) if unmixed else {}
+        for d, fit in fits.items():
+            if d in unmixed:
+                continue
+            reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
+            assert reference is not None, "a path that is fitted has one"
+            found[d] = self._engine.adapted(known, reference, fit.rhat)
+        return found
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
-        """Return a few forward runs along a path on one data set.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
+        """Return a few forward runs along a path on one data set."""
         ((dataset, tuning),) = self.tunings(data, path).items()
         if (path.name, dataset) not in self._scouts:
-            tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
+            betas, particles = self._scout_betas(dataset, path), self._engine.default_particles
+            key = Fitting.PRIOR_SCOUTS if path.starts_at_prior else Fitting.FITTED_SCOUTS
+            tasks = self._forward_tasks(data, tuning, betas, particles, key)
             _log.debug(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
-            with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
-                runs = self._all(
+            with ChainProgress({"scouts": SCOUTS}, self._session.options.progressbar) as progress:
+                found = self._run(
                     tasks, "scouts", lambda run: progress.finished("scouts", run.log_weight)
                 )
-            self._scouts[path.name, dataset] = runs
+            self._scouts[path.name, dataset] = list(found.values())
         return self._scouts[path.name, dataset]
+
+    def _scout_betas(self, dataset: int, path: Path) -> np.ndarray:
+        """Return the inverse temperatures of scouts, those of runs along the path."""
+        tuning, fit = (
+            self._tunings[path.name, dataset],
+            self._tunings.get((FittedPath.name, dataset)),
+        )
+        particles = self._engine.default_particles
+        n = self._temperatures(squared_length(tuning), path, particles)
+        if path.starts_at_prior and fit and squared_length(tuning) > REMEDY * squared_length(fit):
+            # Scouts that can decide nothing cost no more than runs from the fit.
+            runs = self._temperatures(squared_length(fit), FittedPath(), particles)
+            n = min(n, runs * CHAINS // SCOUTS)
+        if self._engine.rows:
+            return linear(n).betas
+        return adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
 
     def scouted(self, dataset: int) -> dict[str, np.ndarray]:
         """Return log Ẑ of the scouts on a data set by path, log P(ℓ > −∞) included; nats."""
@@ -106,19 +180,24 @@ class Annealing(Piloted):
                 mass = log_prior_mass(np.array([run.prior_draws for run in runs])).estimate
                 found[name] = np.array([run.log_weight for run in runs]) + mass
         if dataset == 0 and len(self.doubted):
-            found[DOUBTED] = self.doubted
+            found["fit, not annealed"] = self.doubted
         return found
+
+    def states_from_prior(self, data: DataSets) -> Point:
+        """Return 64 equally weighted states where scouts from the prior ended, if any."""
+        weights, ends = _ends(self.scouts(data, PriorPath()))
+        if not weights.sum() > 0:  # NaN, since the data are impossible at all ends
+            return {}
+        (dataset,) = data
+        rng = np.random.default_rng(self._seed(Purpose.FIT, dataset, Fitting.REACHED))
+        chosen = rng.choice(len(weights), 64, p=weights / weights.sum())
+        return {name: values[chosen] for name, values in ends.items()}
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Choose a path on the first data set; return it, and why it was taken.
 
         A path that is asked for is taken. A fitted path is not taken if a fit misses part of the
         posterior of one of the further data sets, unless runs from the prior fail on the first one.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
         """
         if path is not None:
             return path, "as asked for"
@@ -127,7 +206,7 @@ class Annealing(Piloted):
         while (choice := choose(seen)).needs:
             seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
         self.heavy_tail = seen.heavy_tail
-        if seen.heavy_tail or (seen.fitted and seen.fitted.log_z.size and missed_by_fit(seen)):
+        if seen.heavy_tail or (seen.fitted_scouts.size and missed_by_fit(seen)):
             self.weighs_real = False
         if choice.path == "prior":
             return PriorPath(), choice.reason
@@ -137,8 +216,8 @@ class Annealing(Piloted):
                     return FittedPath(), f"runs from the prior miss more than a fit; {self.doubt}"
                 return PriorPath(), self.doubt
             for other in others:
-                sees = self._with_fit(other, self._before_fit(other), with_scouts=True)
-                if missed := missed_by_fit(sees):
+                seen_there = self._with_fit(other, self._before_fit(other), with_scouts=True)
+                if missed := missed_by_fit(seen_there):
                     return PriorPath(), f"on simulated data {missed}"
         return FittedPath(), choice.reason
 
@@ -155,115 +234,108 @@ class Annealing(Piloted):
         if not obstacle and self.unreached:
             obstacle = UNREACHED.format(", ".join(self.unreached))
         if obstacle:
-            return Findings(Way(np.nan, np.nan), obstacle=obstacle)
-        return Findings(self._way(data, PriorPath()))
+            return Findings(np.nan, np.nan, obstacle=obstacle)
+        (tuning,) = self.tunings(data, PriorPath()).values()
+        return Findings(squared_length(tuning), tuning.rhat)
 
     def _with_fit(self, data: DataSets, seen: Findings, with_scouts: bool) -> Findings:
         """Return what is known of one data set with a fit, and with scouts."""
         try:
             (tuning,) = self.tunings(data, FittedPath()).values()
-            fitted, is_cut = self._way(data, FittedPath()), tuning.accepted_draws > 1
+            length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
+            seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
             if not with_scouts:
-                return seen._replace(fitted=fitted, is_cut=is_cut, peaks=tuning.peaks)
+                return seen
             self.scouts(data, FittedPath())
         except FloatingPointError:
-            return seen._replace(obstacle=INFINITE)
+            infinite = "the log density is +∞ at some states between a fit and the posterior"
+            return seen._replace(obstacle=infinite)
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
         shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(
-            prior=seen.prior._replace(log_z=reached[PriorPath.name]),
-            fitted=fitted._replace(log_z=reached[FittedPath.name]),
-            is_cut=is_cut,
-            peaks=tuning.peaks,
+            prior_scouts=reached[PriorPath.name],
+            fitted_scouts=reached[FittedPath.name],
             surplus=self._surplus(data, tuning, scouts),
             heavy_tail=shape if shape > limit else 0.0,
         )
 
-    def _way(self, data: DataSets, path: Path) -> Way:
-        """Return what the pilots saw along a path."""
-        (tuning,) = self.tunings(data, path).values()
-        return Way(squared_length({0: tuning}), tuning.rhat)
+    def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
+        """Return how far a fit misses where scouts from the prior ended; ∞ if that is nowhere."""
+        ((dataset, observed),) = data.items()
+        weights, ends = _ends(scouts)
+        counts = weights > 1e-3  # less weight is negligible
+        if not counts.any():  # no scout came to where the data are possible
+            return np.inf
+        states = {name: values[counts] for name, values in ends.items()}
+        seed = self._seed(Purpose.FIT, dataset, Fitting.SURPLUS)
+        return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
-    def enough(
-        self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
-    ) -> tuple[int, int]:
+    def size(self, tunings: Tunings, path: Path) -> tuple[int, int]:
         """Return T and N, within limits, for an ideal gap Λ²/(T·N) of at most the target."""
-        n, default = particles, self._engine.default_particles
-        squares = squared_length(tunings)
-        if n is None:
-            n = default
-            if target_gap and not self._engine.rows:
-                needed = np.ceil(squares / (path.fewest_temperatures * target_gap))
-                n = int(np.clip(needed, min(FEWEST_PARTICLES, default), default))
-        if 0 < (rows := self._engine.rows) <= MOST_TEMPERATURES:  # equally many for each
-            steps = min(STEPS_A_ROW, MOST_TEMPERATURES // rows)
-            return rows * max(steps, -(-path.fewest_temperatures // rows)), n
-        needed = rows or np.ceil(squares / (n * (target_gap or IDEAL_GAP)))
-        return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES)), n
+        options, default = self._session.options, self._engine.default_particles
+        squares = float(np.mean([squared_length(each) for each in tunings.values()]))
+        n = options.particles or default
+        if not options.particles and options.target_gap and not self._engine.rows:
+            # At the same cost four particles close the gap as far as one does, and resampling
+            # removes a far prior draw, which would ruin the mean of the logarithms
+            # (docs/particles.md).
+            needed = np.ceil(squares / (path.fewest_temperatures * options.target_gap))
+            n = int(np.clip(needed, min(4, default), default))
+        return self._temperatures(squares, path, n, options.target_gap), n
 
-    def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
-        """Return the variance of log Ẑ to expect of a run on the first data set, nats².
+    def _temperatures(
+        self, squares: float, path: Path, particles: int, target_gap: float | None = None
+    ) -> int:
+        """Return T for a path whose Λ² is given."""
+        rows, fewest = self._engine.rows, path.fewest_temperatures
+        if 0 < rows <= MAX_TEMPERATURES:
+            # Equally many for each row, since pilots do not see how long the path is. On a
+            # regression of 20 coefficients and 100 rows runs are 0.3 nats short of log ML with ten
+            # steps a row, and 1.6 nats with three.
+            return rows * max(min(10, MAX_TEMPERATURES // rows), -(-fewest // rows))
+        # Without a target the gap of perfectly mixed runs is to be 0.15 nats.
+        needed = rows or np.ceil(squares / (particles * (target_gap or 0.15)))
+        return int(np.clip(needed, fewest, MAX_TEMPERATURES))
 
-        Scouts show it, where they had as many temperatures; it is at least that of perfect mixing.
+    def real_runs(
+        self, tunings: Tunings, path: Path, n_temperatures: int, particles: int
+    ) -> tuple[float, int, int]:
+        """Return what is needed of runs on the first data set: see `Preparation`.
+
+        Their variance is that of scouts, but at least that of perfect mixing.
         """
-        dataset = next(iter(tunings))
-        ideal = squared_length({dataset: tunings[dataset]}) / (n_temperatures * particles)
-        scouts = self._scouts.get((path.name, dataset), [])
-        seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
-        return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
+        dataset, tuning = next(iter(tunings.items()))
+        variance = squared_length(tuning) / (n_temperatures * particles)
+        if scouts := self._scouts.get((path.name, dataset), []):
+            seen = float(np.var([run.log_weight for run in scouts], ddof=1))
+            variance = max(variance, seen) if np.isfinite(seen) else variance
+        moves = self._further_moves(n_temperatures, particles)
+        return variance, self._fewest_chains(tuning.rhat, particles, moves), moves
 
-    def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
-        """Return `CHAINS`, or more where moves at β = 1 mix slowly: those with `DRAWN` particles.
+    def _further_moves(self, n_temperatures: int, particles: int) -> int:
+        """Return the moves at β = 1 for `MAX_STATES`, at most a third of those before."""
+        options = self._session.options
+        if not (options.real_data and self._engine.moves_further):
+            return 0
+        wanted = max(min(MAX_STATES, MAX_NUMBERS // max(self._engine.density.size, 1)), 1)
+        needed = -(-wanted // (options.n_real_chains * particles)) - 1
+        return min(needed, int(1 / 3 * n_temperatures))
+
+    def _fewest_chains(self, rhat: float, particles: int, further_moves: int) -> int:
+        """Return `CHAINS`; if moves at β = 1 mix slowly, as many as have `MIN_DRAWS` particles.
 
         Few particles, and those that do not move on, are not made for draws.
         """
-        mixes = next(iter(tunings.values())).rhat <= QUICK_RHAT
-        if mixes or not further_moves or particles < self._engine.default_particles:
+        has_few = particles < self._engine.default_particles
+        if rhat <= QUICK_RHAT or not further_moves or has_few:
             return CHAINS
-        return max(CHAINS, -(-DRAWN // particles))
+        return max(CHAINS, -(-MIN_DRAWS // particles))
 
-    def further(self, n_temperatures: int) -> tuple[int, int]:
-        """Return `DRAWS`, and a part of the moves that led to β = 1."""
-        return DRAWS, int(FURTHER * n_temperatures)
 
-    def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:
-        ((dataset, observed),) = data.items()
-        particles = self._engine.default_particles
-        n, _ = self.enough({dataset: tuning}, path, particles, None)
-        fit = self._tunings.get((FittedPath.name, dataset))
-        if (
-            path.starts_at_prior
-            and fit
-            and squared_length({0: tuning}) > REMEDY * squared_length({0: fit})
-        ):  # scouts that can decide nothing cost no more than runs from the fit
-            runs, _ = self.enough({dataset: fit}, FittedPath(), particles, None)
-            n = min(n, runs * CHAINS // SCOUTS)
-        grid = tuning.path_betas, tuning.mean_log_likelihood
-        betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
-        kind = Fitting.PRIOR_SCOUTS if path.starts_at_prior else Fitting.FITTED_SCOUTS
-        seed = stream(self._entropy, Purpose.FIT, dataset, kind + chain)
-        return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
-
-    def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
-        """Return how far a fit misses where scouts from the prior came to; ∞ if that is nowhere."""
-        ((dataset, observed),) = data.items()
-        weights, ends = _ends(scouts)
-        heard = weights > NOTABLE_WEIGHT
-        if not heard.any():  # no scout came to where the data are possible
-            return np.inf
-        states = {name: values[heard] for name, values in ends.items()}
-        seed = stream(self._entropy, Purpose.FIT, dataset, Fitting.SURPLUS)
-        return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
-
-    def states_from_prior(self, data: DataSets) -> Point:
-        """Return `REACHED` equally weighted states that scouts from the prior came to, if any."""
-        weights, ends = _ends(self.scouts(data, PriorPath()))
-        if not weights.sum() > 0:  # NaN, since the data are impossible at all ends
-            return {}
-        (dataset,) = data
-        rng = np.random.default_rng(stream(self._entropy, Purpose.FIT, dataset, Fitting.REACHED))
-        chosen = rng.choice(len(weights), REACHED, p=weights / weights.sum())
-        return {name: values[chosen] for name, values in ends.items()}
+def squared_length(tuning: Tuning) -> float:
+    """Return Λ² of a path by its pilots, nats."""
+    length = thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood)
+    return length * length
 
 
 def _ends(runs: Sequence[Run]) -> tuple[np.ndarray, Point]:

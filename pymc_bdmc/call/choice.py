@@ -23,48 +23,30 @@ heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it i
 on hierarchies of many groups, where runs from the prior give no answer."""
 
 
-class Way(NamedTuple):
-    """Length, mixing and scouts of one path."""
-
-    squared_length: float
-    """Λ², nats."""
-    rhat: float
-    """Largest R̂ of its pilot at β = 1."""
-    log_z: np.ndarray = np.empty(0)
-    """log Ẑ of its scouts, nats; empty before there are any."""
-
-
 class Findings(NamedTuple):
     """Facts that pilots and scouts showed on one data set so far."""
 
-    prior: Way
-    fitted: Way | None = None
-    """None before there is a fit."""
+    prior_length: float
+    """Λ² of the path from the prior, nats."""
+    rhat: float
+    """Largest R̂ of the pilot from the prior at β = 1."""
+    fitted_length: float | None = None
+    """Λ² of the path from a fit, nats; None before there is a fit."""
+    prior_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the prior, nats; empty before there are any."""
+    fitted_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the fit."""
     obstacle: str = ""
     """Why no fitted path can be taken, whatever it looks like."""
     is_cut: bool = False
     """Whether the data rule out part of the region that the fit covers."""
     peaks: int = 0
-    """Narrow peaks that runs from the prior would miss."""
+    """Narrow modes that runs from the prior would miss."""
     surplus: float = -np.inf
     """Nats by which log p + ℓ − log r at the ends of scouts from the prior exceeds all values that
     the pilot of the fitted path saw."""
     heavy_tail: float = 0.0
     """Pareto k of the weights of draws from the fit if it is too large, else 0."""
-
-
-class Refusal(NamedTuple):
-    """Why draws from fits to the data sets are not weighed, so that runs anneal."""
-
-    reason: str
-    dataset: int = 0
-    """A data set on which it is so; 0 is the real one."""
-    misses: bool = False
-    """Whether a fit misses part of the posterior, or the search for it is not finished."""
-    log_weights: np.ndarray = np.empty(0)
-    """log Ẑ of runs that weigh draws from a fit that misses a part, nats."""
-    of_given: bool = False
-    """Whether what was given is no fit either: draws, or names of latent variables."""
 
 
 class Choice(NamedTuple):
@@ -85,24 +67,25 @@ def choose(seen: Findings) -> Choice:
     """
     if seen.obstacle:
         return Choice("prior", seen.obstacle)
-    if seen.fitted is None:
+    if seen.fitted_length is None:
         return Choice(needs="fit")
     if seen.is_cut:
         reason = "part of the region that a fit covers is ruled out by the model"
         return Choice("prior", reason)
-    before, after = seen.prior.squared_length, seen.fitted.squared_length
+    before, after = seen.prior_length, seen.fitted_length
     lengths = (
         f"the squared thermodynamic length is {before:.3g} nats from the prior and "
         f"{after:.3g} from a fit"
     )
     not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
-    if after > SCOUTED * before and seen.prior.rhat <= MAX_RHAT and not seen.peaks:
+    if after > SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
         return Choice("prior", not_far)
-    if not len(seen.fitted.log_z):
+    if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
         return Choice("prior", missed)
-    is_higher = _is_higher(seen.fitted, seen.prior)
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    is_higher = refutes(fitted, prior)
     if seen.heavy_tail and before <= REMEDY * after and not is_higher:
         return Choice(
             "prior",
@@ -113,7 +96,7 @@ def choose(seen: Findings) -> Choice:
         reason = "the posterior has a narrow peak, which runs from the prior would miss"
         return Choice("fitted", reason)
     if is_higher:
-        return Choice("fitted", _say_higher("fitted", seen.fitted, "prior", seen.prior))
+        return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
     if after > WORTHWHILE * before:
         return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
@@ -123,20 +106,19 @@ def missed_by_fit(seen: Findings) -> str:
     """Say what shows, by scouts, that a fit misses part of the posterior; empty if nothing does."""
     if seen.obstacle:
         return seen.obstacle
-    fitted, prior = seen.fitted, seen.prior
-    assert fitted is not None, "there are scouts from a fit"
-    if _is_higher(prior, fitted):
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    if refutes(prior, fitted):
         return _say_higher("prior", prior, "fitted", fitted)
-    is_higher, agree = _is_higher(fitted, prior), np.ptp(prior.log_z) <= MAX_SPREAD
-    # Scouts that agree tell how little lies where they came to; of others each may lie far off.
+    is_higher, agree = refutes(fitted, prior), np.ptp(prior) <= MAX_SPREAD
+    # Scouts that agree show how little mass is where they ended; others may each end far off.
     if seen.surplus > MAX_SURPLUS and not (is_higher and agree):
         return (
             f"a fit misses a region that runs from the prior reach (its density there is "
             f"{seen.surplus:.2g} nats too low)"
         )
-    if prior.rhat > MAX_RHAT and not is_higher:
+    if seen.rhat > MAX_RHAT and not is_higher:
         return (
-            f"the pilot's R̂ is {prior.rhat:.2g}: the posterior may have several modes, of "
+            f"the pilot's R̂ is {seen.rhat:.2g}: the posterior may have several modes, of "
             "which a fit may miss some"
         )
     return ""
@@ -144,17 +126,12 @@ def missed_by_fit(seen: Findings) -> str:
 
 def fails_from_prior(seen: Findings) -> bool:
     """Return whether runs from the prior are known to miss part of the posterior."""
-    return bool(seen.peaks) or (seen.fitted is not None and _is_higher(seen.fitted, seen.prior))
+    return bool(seen.peaks) or refutes(seen.fitted_scouts, seen.prior_scouts)
 
 
-def _is_higher(way: Way, other: Way) -> bool:
-    """Return whether scouts along one path show that those along the other miss something."""
-    return refutes(way.log_z, other.log_z)
-
-
-def _say_higher(name: str, way: Way, other_name: str, other: Way) -> str:
+def _say_higher(name: str, log_z: np.ndarray, other_name: str, others: np.ndarray) -> str:
     """Say that scouts along one path came higher than those along the other."""
-    mean, lower = log_mean_exp(way.log_z), log_mean_exp(other.log_z)
+    mean, lower = log_mean_exp(log_z), log_mean_exp(others)
     return (
         f"runs on path {name!r} come to a log ML of {mean:.4g}, those on "
         f"path {other_name!r} to {lower:.4g}: the latter miss part of the posterior"

@@ -3,17 +3,20 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
-from pymc_bdmc.base.streams import Entropy
-from pymc_bdmc.base.types import Run, Tuning
+from pymc_bdmc.base.streams import Purpose, stream
+from pymc_bdmc.base.types import Direction, Run, Tuning
+from pymc_bdmc.call.rounds import Plan
+from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.density.hard_variables import with_necks
-from pymc_bdmc.engines.tasks import ModelEngine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.paths import Path
+from pymc_bdmc.simulations import Simulation
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """Data sets by number; 0 is the real data."""
@@ -22,79 +25,50 @@ Tunings = Mapping[int, Tuning]
 UNREACHED = "a fit does not reach small scales of the centred {}"
 
 SCOUTS = 4
-"""Number of forward runs that a preparation makes on one path."""
-
-
-DRAWN = 1536
-"""Independent draws of all runs on the real data, at least, as far as few enough runs give them."""
+"""Number of forward runs on one path by which a preparation judges it. Chosen."""
+MIN_DRAWS = 1536
+"""Least number of independent draws of all runs on the real data; fewer if they are expensive."""
 
 
 class Preparation(ABC):
     """The path of a call, the tuning on each of its data sets, and the size of its runs.
 
-    Parameters
-    ----------
-    pool : Pool
-    engine : ModelEngine
-    entropy : int or sequence of int
-        A preparation has streams that no weighted run uses, and never sees θ*.
-
-    Attributes
-    ----------
-    gradients : Counter
-        Gradient evaluations so far, by stage.
-    heavy_tail : float
-        Pareto k of the weights of a fit to the first data set, if it is too large; else 0.
-    reached : sequence of str
-        Latent variables, of which runs reach the part of a centred posterior where a scale is near
-        0.
-    knows_tails : bool
-        Whether runs weigh draws from a reference whose tails follow from the model's structure.
-    weighs_real : bool
-        Whether runs anneal though draws from a fit to the real data need not, and nothing that was
-        seen of this fit speaks against log ML by its draws.
-    doubt : str
-        Why a fit to the first data set misses part of the posterior, or may do so.
+    It has random streams that no weighted run uses, and never sees θ*.
     """
 
+    kernel: str
+    """The kernels and their variables, in the order of application."""
     heavy_tail = 0.0
+    """Pareto k of the weights of a fit to the first data set, if it is too large; else 0."""
     reached: Sequence[str] = ()
+    """Centred latent variables of which runs reach the part where a scale is near 0."""
     knows_tails = False
+    """Whether the tails of the fit follow from the structure of the model."""
     weighs_real = False
+    """Whether runs anneal although log ML by draws from a fit to the real data looks valid."""
     doubt = ""
+    """Why a fit to the first data set misses part of the posterior, or may do so."""
 
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
-        self._pool, self._engine, self._entropy = pool, engine, entropy
+    def __init__(self, session: ModelSession):
+        self._session, self._engine = session, session.engine
         self.gradients: Counter[str] = Counter()
+        """Gradient evaluations so far, by stage."""
 
     @property
     def unreached(self) -> list[str]:
-        """Return the names of centred effects whose small scales a fit does not reach."""
+        """Names of centred effects whose small scales a fit does not reach."""
         return [name for name in with_necks(self._engine.density.model) if name not in self.reached]
-
-    @property
-    @abstractmethod
-    def kernel(self) -> str:
-        """The kernels and their variables, in the order of application."""
 
     @abstractmethod
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
-        """Return the path that all data sets take, by the first few, and why it is taken.
+        """Return the path that all data sets take, and why; ``path`` is the one asked for.
 
-        Parameters
-        ----------
-        data : mapping of int to mapping of str to ndarray
-            The data set that decides, by its number; then those that may object to a fit.
-        path : Path or None
-            The path that is asked for, if any.
+        The first of the data sets decides, and others may object to a fit.
         """
 
     @abstractmethod
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
-        """Return the tuning on each data set.
-
-        With ``fits=False`` nothing is fitted to the last states of further pilots.
-        """
+        """Return the tuning on each data set; without fits the later pilots need not mix."""
 
     @abstractmethod
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
@@ -105,38 +79,55 @@ class Preparation(ABC):
         return {}
 
     @abstractmethod
-    def enough(
-        self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
-    ) -> tuple[int, int]:
-        """Return T and N with which the gap is small enough; N if it is not given."""
+    def size(self, tunings: Tunings, path: Path) -> tuple[int, int]:
+        """Return T and N with which the gap is small enough; N only if it is not given."""
 
     @abstractmethod
-    def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
-        """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
+    def real_runs(
+        self, tunings: Tunings, path: Path, n_temperatures: int, particles: int
+    ) -> tuple[float, int, int]:
+        """Return what is needed of runs on the first data set.
 
-    @abstractmethod
-    def further(self, n_temperatures: int) -> tuple[int, int]:
-        """Return the states at β = 1 to have of runs on the real data, and the most moves there."""
-
-    @abstractmethod
-    def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
-        """Return the least number of runs on the real data, the first data set, by default."""
-
-    def _all(
-        self, tasks: Sequence, stage: str, tell: Callable[[Any], object] = lambda result: None
-    ) -> list:
-        """Return the results of all tasks, each told as it comes, and count their gradients.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
+        These are the variance of log Ẑ of a run (nats²), the least number of runs, and the number
+        of further moves at β = 1.
         """
-        found = {}
-        for i, result in self._pool.run(tasks):
-            found[i] = result
-            tell(result)
+
+    def _run[K](
+        self, tasks: Mapping[K, Any], stage: str, report: Callable[[Any], object] | None = None
+    ) -> dict[K, Any]:
+        """Return the results of all tasks, report each when it comes, and count their gradients."""
+        keys, found = list(tasks), {}
+        for i, result in self._session.pool.run(list(tasks.values())):
+            found[keys[i]] = result
+            if report:
+                report(result)
         if len(found) < len(tasks):
             raise KeyboardInterrupt(NOTHING_FINISHED)
         self.gradients[stage] += sum(each.gradient_evaluations for each in found.values())
-        return [found[i] for i in range(len(tasks))]
+        return {key: found[key] for key in keys}
+
+    def _forward_tasks(
+        self, data: DataSets, tuning: Tuning, betas: np.ndarray, particles: int, key: int
+    ) -> dict[int, AnnealTask]:
+        """Return the tasks of `SCOUTS` forward runs on one data set; their seeds begin at a key."""
+        ((dataset, observed),) = data.items()
+        seeds = [self._seed(Purpose.FIT, dataset, key + chain) for chain in range(SCOUTS)]
+        return {
+            chain: AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
+            for chain, seed in enumerate(seeds)
+        }
+
+    def _seed(self, *key: int) -> np.random.SeedSequence:
+        return stream(self._session.entropy, *key)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelPlan(Plan):
+    """The runs of a call on a PyMC model, and why they are these."""
+
+    preparation: Preparation
+    simulation: Simulation | None
+    """The kind of simulated data that suits the model and the engine."""
+    path: Path
+    reason: str
+    """Why this path is taken."""

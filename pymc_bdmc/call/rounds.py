@@ -3,99 +3,133 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, cast
+from typing import Any, Literal
 
 import numpy as np
+import xarray as xr
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
-from pymc_bdmc.base.types import Annealing, Direction, Point, Tuning
-from pymc_bdmc.call.options import Limits
+from pymc_bdmc.base.types import Annealing, Direction, Point
+from pymc_bdmc.call.options import CallOptions
+from pymc_bdmc.call.session import Session
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.tasks import AnnealTask
-from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
 
-BLOCKS = 30
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The settings that all rounds share; see `sample_bdmc`."""
-
-    particles: int
-    entropy: Entropy
-    limits: Limits
-    progressbar: bool
-    block_size: int = 1
-    """Chains of a task, which move side by side."""
-    judges_acceptance: bool = True
-    """Whether few accepted proposals are a sign that chains mix badly."""
-    preparation: float = 0.0
-    """Seconds for simulating and tuning, which a confirming round needs once more."""
-    further_moves: int = 0
-    """Moves of the particles on the real data at β = 1 after the last temperature."""
+Curve = tuple[np.ndarray, np.ndarray]
+"""β and E_β[ℓ] there, nats."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side[T: Tuning | None]:
+class Side:
     """One side of a sandwich: the runs of one direction on one data set."""
 
     group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
     dataset: int
     """Number of the data set: 0 for the real data, from 1 for simulated ones."""
     data: Mapping[str, np.ndarray]
-    tuning: T
+    tuning: Any
+    """`Tuning` of the kernels; None for a system that needs no pilots."""
     chains: int
     """Number of runs."""
+    particles: int = 1
     sources: Sequence[Simulated] = ()
     """Simulated data with the states that reverse runs start from, in turn."""
     variant: int = 0
     """Number of this side among those with reverse runs on the same data."""
+    block_size: int = 1
+    """Chains of a task, which move side by side."""
+    further_moves: int = 0
+    """Moves of the particles at β = 1 after the last temperature."""
 
-    def seconds(self: "Side[Tuning]", plan: Plan, n_temperatures: int) -> float:
-        """Return the processor seconds of all runs of a round, estimated by the pilot."""
-        return self._n_moves(plan, n_temperatures) * self.tuning.seconds_a_move
-
-    def gradients(self: "Side[Tuning]", plan: Plan, n_temperatures: int) -> float:
-        """Return the gradient evaluations of all runs of a round, estimated by the pilot."""
-        return self._n_moves(plan, n_temperatures) * self.tuning.gradients_a_move
-
-    def _n_moves(self, plan: Plan, n_temperatures: int) -> float:
+    def moves(self, n_temperatures: int) -> float:
+        """Return the number of applications of the kernel to one state in a round."""
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
-        further = plan.further_moves if self.group == "real" else 0
-        return self.chains * (burn_in + (n_temperatures + further) * plan.particles)
+        n = n_temperatures + self.further_moves
+        return self.chains * (burn_in + n * self.particles)
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return the step size of the kernel at each β; NaN if it has none."""
-        tuning: Tuning | None = self.tuning
-        return tuning.step_size(betas) if tuning else np.full(len(betas), np.nan)
+        return self.tuning.step_size(betas) if self.tuning else np.full(len(betas), np.nan)
 
-    def n_tasks(self, plan: Plan) -> int:
-        """Return the number of tasks in a round."""
-        return -(-self.chains // plan.block_size)
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks in a round."""
+        return -(-self.chains // self.block_size)
 
-    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask[T]:
+    def task(self, entropy: Entropy, betas: np.ndarray, round: int, index: int) -> AnnealTask:
         """Return one task of the round: a run of several particles, or a block of chains."""
         source = self.sources[index % len(self.sources)] if self.sources else None
         goes_up = self.group in ("real", "forward")
         direction = Direction.FORWARD if goes_up else Direction.REVERSE
-        way = (direction is Direction.REVERSE) + self.variant
-        key = (Purpose.ANNEAL, self.dataset, way, index, round)
+        key = (Purpose.ANNEAL, self.dataset, (not goes_up) + self.variant, index, round)
         return AnnealTask(
-            direction, self.data, betas, self.tuning, stream(plan.entropy, *key),
-            source.point if source else None, source.burn_in if source else 0, plan.particles,
-            min(plan.block_size, self.chains - index * plan.block_size),
-            self.group == "real", plan.further_moves if self.group == "real" else 0,
-        )  # fmt: skip
+            direction,
+            self.data,
+            betas,
+            self.tuning,
+            stream(entropy, *key),
+            start=source.point if source else None,
+            burn_in=source.burn_in if source else 0,
+            particles=self.particles,
+            chains=min(self.block_size, self.chains - index * self.block_size),
+            keeps_ends=self.group == "real",
+            further_moves=self.further_moves,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks(Sequence[AnnealTask]):
+    """The tasks of a round, each created on access: those on the real data come first.
+
+    So Ctrl-C costs simulated data before it costs log ML. The others are one of each side in turn.
+    """
+
+    sides: Sequence[Side]
+    entropy: Entropy
+    betas: np.ndarray
+    round: int
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Index and side of every task."""
+        every = ((k, i) for i, side in enumerate(self.sides) for k in range(side.n_tasks))
+        return sorted(every, key=lambda place: (self.sides[place[1]].dataset > 0, *place))
+
+    def __getitem__(self, k):
+        index, i = self.places[k]
+        return self.sides[i].task(self.entropy, self.betas, self.round, index)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """The runs of a call: all sides of its sandwiches, and the schedule of each round."""
+
+    sides: Sequence[Side]
+    """The real data first."""
+    schedules: Sequence[Schedule]
+    """The schedules of the planned rounds; with a target, of the first of them."""
+    curves: Sequence[Curve] = ()
+    """E_β[ℓ] by the pilots on each data set; empty if a schedule has its own inverse temperatures.
+    Otherwise these adapt to the pilots and, with a target, to the forward chains of the round
+    before. Reverse chains know θ*, so no schedule may depend on them."""
+    renew: Callable[[], Sequence[Side]] | None = None
+    """Returns the sides of the round that confirms a target, on new simulated data. Without it,
+    only the runs of that round are new."""
+    renewal_time: float = 0.0
+    """Seconds that new data and their tuning take."""
 
 
 @dataclass(frozen=True)
@@ -145,61 +179,32 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
-Report = Callable[[Callable[[], list[Round]]], None]
-Path = tuple[np.ndarray, np.ndarray]
-"""β and E_β[ℓ] there, nats."""
+Result = Callable[[Sequence[Round]], xr.DataTree]
+"""Function that makes the result of some rounds, of which the last may be unfinished."""
 
 
-@dataclass(frozen=True, eq=False)
-class Runs[T: Tuning | None]:
-    """The runs ahead of a call."""
+def anneal_in_rounds(session: Session, plan: Plan, result: Result) -> list[Round]:
+    """Return the rounds of a ladder or, with a target, all until the gap is small or a limit comes.
 
-    sides: Sequence[Side[T]]
-    """The real data first."""
-    schedules: Sequence[Schedule]
-    """The schedules of the planned rounds; with a target, of the first of them."""
-    plan: Plan
-    paths: Sequence[Path] = ()
-    """E_β[ℓ] by the pilots on each data set; empty if a schedule has its own inverse temperatures.
-    Otherwise these follow the pilots and, with a target, the forward chains of the round before.
-    Reverse chains know θ*, so no schedule follows them."""
-    renew: Callable[[], Sequence[Side[T]]] | None = None
-    """Returns the sides of the round that confirms a target, on new simulated data. Without it,
-    only the runs of that round are new."""
-
-
-def anneal_in_rounds(pool: Pool, ahead: Runs, report: Report | None = None) -> list[Round]:
-    """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
-
-    Parameters
-    ----------
-    pool : Pool
-        Where chains run.
-    ahead : Runs
-    report : callable, optional
-        Called at every finished run; what it is called with returns what Ctrl-C would then.
-
-    Returns
-    -------
-    list of Round
-        The last one is the result.
+    The last one is the result. Store and callback see the ``result`` so far at every finished run.
 
     Raises
     ------
     KeyboardInterrupt
-        If the pool was stopped before any chain was finished.
+        If Ctrl-C comes before any run is finished.
     """
     rounds: list[Round] = []
-    sides, plan, paths = ahead.sides, ahead.plan, ahead.paths
-    rungs, target_gap = ahead.schedules, plan.limits.target_gap
-    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if target_gap else rungs
+    sides, curves, target_gap = plan.sides, plan.curves, session.options.target_gap
+    planned: Iterable[Schedule] = plan.schedules
+    if target_gap:
+        planned = _until_the_gap_is_small(target_gap, session.options, plan, rounds)
     for schedule in planned:
         confirms = bool(rounds) and schedule is rounds[-1].schedule
-        if paths and not confirms:
-            schedule = _adapt(paths, schedule.n_temperatures)
-        if confirms and ahead.renew:
+        if curves and not confirms:
+            schedule = _adapt(curves, schedule.n_temperatures)
+        if confirms and plan.renew:
             try:
-                sides = ahead.renew()
+                sides = plan.renew()
             except KeyboardInterrupt:
                 return _cut_short(rounds)
             except (FloatingPointError, ValueError) as error:
@@ -207,43 +212,44 @@ def anneal_in_rounds(pool: Pool, ahead: Runs, report: Report | None = None) -> l
                     f"The last round is the result, but no new data could confirm it ({error})"
                 )
                 return rounds
-        found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
+        found = _anneal(session, sides, schedule, rounds, confirms, result)
         if found.interrupted:
             return _cut_short(rounds) or [found]
         rounds.append(found)
-        if target_gap or len(rungs) > 1:
+        if target_gap or len(plan.schedules) > 1:
             _log.info(f"Round {len(rounds)}: {found}")
-        if paths and target_gap:  # the rungs of a ladder are independent
+        if curves and target_gap:  # the rounds of a ladder are independent
             forward = found.runs["forward"] + found.runs.get("real", [])
-            paths = [
+            curves = [
                 _smoothed(schedule.betas, run.by_beta["log_likelihood_path"]) for run in forward
             ]
     return rounds
 
 
 def _until_the_gap_is_small(
-    schedule: Schedule, plan: Plan, rounds: Sequence[Round]
+    target_gap: float, options: CallOptions, plan: Plan, rounds: Sequence[Round]
 ) -> Iterator[Schedule]:
     """Yield schedules whose T doubles from round to round, until the gap is small enough.
 
-    The gap that meets the target may owe it to noise, or to the θ* of its data sets. So that round
-    is repeated with new runs on new data, and what they find is the result, whatever it is. A limit
-    is no such choice: the round that reaches it is the result itself.
+    The gap that meets the target may be noise, or due to the θ* of its data sets. So that round is
+    repeated with new runs on new data, and what they find is the result, whatever it is. A limit is
+    no such choice: the round that reaches it is the result itself.
     """
-    started, limits = time.perf_counter(), plan.limits
-    target_gap = cast(float, limits.target_gap)
+    started, schedule = time.perf_counter(), plan.schedules[0]
+    most = options.max_temperatures or 1_000_000
     while True:
         yield schedule
-        schedule, n = rounds[-1].schedule, rounds[-1].schedule.n_temperatures
-        if rounds[-1].meets(target_gap):
+        last = rounds[-1]
+        schedule = last.schedule
+        if last.meets(target_gap):
             yield schedule
             return
         limit = None
-        next_two = 4 * rounds[-1].seconds + plan.preparation  # with the one that would confirm it
-        if 2 * n > limits.most_temperatures:
-            limit = f"max_temperatures={limits.most_temperatures}"
-        elif limits.max_time and time.perf_counter() - started + next_two > limits.max_time:
-            limit = f"max_time={limits.max_time:g} s"
+        next_two = 4 * last.seconds + plan.renewal_time  # with the one that would confirm it
+        if 2 * schedule.n_temperatures > most:
+            limit = f"max_temperatures={most}"
+        elif options.max_time and time.perf_counter() - started + next_two > options.max_time:
+            limit = f"max_time={options.max_time:g} s"
         if limit:
             _log.warning(
                 f"target_gap={target_gap:g} not reached within {limit}: the result is the last "
@@ -253,9 +259,9 @@ def _until_the_gap_is_small(
         schedule = schedule.refined()
 
 
-def _smoothed(betas: np.ndarray, means: np.ndarray) -> Path:
-    """Return averages over `BLOCKS` stretches of a curve; a schedule must not follow its noise."""
-    blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
+def _smoothed(betas: np.ndarray, means: np.ndarray) -> Curve:
+    """Return averages over 30 stretches of a curve; a schedule must not adapt to its noise."""
+    blocks = np.array_split(np.arange(1, len(betas) - 1), 30)
     inner = [block for block in blocks if len(block)]
 
     def smooth(values: np.ndarray) -> np.ndarray:
@@ -264,10 +270,10 @@ def _smoothed(betas: np.ndarray, means: np.ndarray) -> Path:
     return smooth(betas), smooth(means)
 
 
-def _adapt(paths: Sequence[Path], n_temperatures: int) -> Schedule:
+def _adapt(curves: Sequence[Curve], n_temperatures: int) -> Schedule:
     """Return one schedule for all data sets, from (β, E_β[ℓ]) of each."""
-    betas = np.unique(np.concatenate([betas for betas, _ in paths]))
-    means = np.mean([mean_between(betas, *path) for path in paths], axis=0)
+    betas = np.unique(np.concatenate([betas for betas, _ in curves]))
+    means = np.mean([mean_between(betas, *curve) for curve in curves], axis=0)
     return adaptive(betas, means, n_temperatures)
 
 
@@ -276,47 +282,19 @@ def _cut_short(rounds: Sequence[Round]) -> list[Round]:
     return [*rounds[:-1], *(replace(each, interrupted=True) for each in rounds[-1:])]
 
 
-@dataclass(frozen=True, eq=False)
-class Tasks(Sequence[AnnealTask]):
-    """The tasks of a round, each created on access: those on the real data come first.
-
-    So Ctrl-C costs simulated data before it costs log ML. The others are one of each side in turn.
-    """
-
-    sides: Sequence[Side]
-    plan: Plan
-    betas: np.ndarray
-    round: int
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """Index and side of every task."""
-        sides = enumerate(self.sides)
-        every = ((index, i) for i, side in sides for index in range(side.n_tasks(self.plan)))
-        return sorted(every, key=lambda place: (self.sides[place[1]].dataset > 0, *place))
-
-    def __getitem__(self, k):
-        index, i = self.places[k]
-        return self.sides[i].task(self.plan, self.betas, self.round, index)
-
-
 def _anneal(
-    pool: Pool,
+    session: Session,
     sides: Sequence[Side],
     schedule: Schedule,
     rounds: Sequence[Round],
-    plan: Plan,
     confirms: bool,
-    report: Report | None,
+    result: Result,
 ) -> Round:
-    """Run all tasks of the next round; after Ctrl-C the round holds those that were finished."""
-    started = time.perf_counter()
-    betas = schedule.betas
-    recorders = [Recorder(side.chains, betas, plan.judges_acceptance) for side in sides]
-    tasks = Tasks(sides, plan, betas, len(rounds))
+    """Run all tasks of the next round; after Ctrl-C the round has those that were finished."""
+    started, pool, betas = time.perf_counter(), session.pool, schedule.betas
+    # Few accepted proposals are no fault of a system that has no tuning.
+    recorders = [Recorder(side.chains, betas, side.tuning is not None) for side in sides]
+    tasks = Tasks(sides, session.entropy, betas, len(rounds))
 
     def found() -> Round:
         by_group: dict[str, list[Annealing]] = {}
@@ -331,13 +309,24 @@ def _anneal(
     totals: Counter[str] = Counter()
     for side in sides:
         totals[side.group] += side.chains
-    with ChainProgress(totals, plan.progressbar) as progress:
+    with ChainProgress(totals, session.options.progressbar) as progress:
         for k, run in pool.run(tasks):
             index, i = tasks.places[k]
-            recorders[i].add(index * plan.block_size, run)
+            recorders[i].add(index * sides[i].block_size, run)
             progress.finished(sides[i].group, *np.atleast_1d(run.log_weight))
-            if report:
-                report(lambda: _cut_short(rounds) or [found()])
+            _report(session, result, lambda: _cut_short(rounds) or [found()])
     if not (rounds or any(recorder.n_finished for recorder in recorders)):
         raise KeyboardInterrupt(NOTHING_FINISHED)
     return found()
+
+
+def _report(session: Session, result: Result, so_far: Callable[[], Sequence[Round]]) -> None:
+    """Show the result so far to readers of the store and to the callback."""
+    store, callback = session.store, session.options.callback
+    if store and store.is_due and (rounds := so_far())[-1].is_readable:
+        store.show(lambda: result(rounds))
+    if callback:
+        try:
+            callback(result(so_far()))
+        except KeyboardInterrupt:  # as in PyMC
+            session.stop[0] = 1

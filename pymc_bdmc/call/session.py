@@ -1,86 +1,99 @@
-"""A call at work: its workers, its store, and the flag that Ctrl-C sets."""
+"""A call at work: its engine, its workers, its store, and the flag that Ctrl-C sets."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import numpy as np
 import xarray as xr
+from pymc.pytensorf import resolve_backend_compile_kwargs
 
-from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.base.arguments import check_memory
+from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.streams import Entropy, entropy_of
-from pymc_bdmc.call.options import Resources
-from pymc_bdmc.call.rounds import Round, Runs, anneal_in_rounds
-from pymc_bdmc.call.store import Store, StoredPool, reporter
+from pymc_bdmc.call.options import CallOptions, Options
+from pymc_bdmc.call.store import Origin, Store, StoredPool, open_store
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.engines import ModelEngine, make_engine
 from pymc_bdmc.engines.tasks import Engine
 from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.results.verdict import warn
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
-    """Everything that a call has open while it anneals a model or another system.
+class Session[O: CallOptions, E: Engine]:
+    """Everything that is open during a call on a model or another system."""
 
-    Attributes
-    ----------
-    pool : Pool
-    entropy : int or sequence of int
-    store : Store or None
-    stop : ndarray of uint8, shape (1,)
-        Set by Ctrl-C.
-    callback : callable or None
-    """
-
+    options: O
+    engine: E
     pool: Pool
     entropy: Entropy
-    store: Store | None
     stop: np.ndarray
-    callback: Callable[[xr.DataTree], object] | None
-
-    def anneal(self, ahead: Runs, result: Callable[[Sequence[Round]], xr.DataTree]) -> list[Round]:
-        """Run all rounds; after Ctrl-C what is finished is there.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If Ctrl-C comes before any run is finished.
-        """
-        report = reporter(result, self.store, self.callback, self.stop)
-        return anneal_in_rounds(self.pool, ahead, report)
+    """Flag that Ctrl-C sets, of uint8 and shape (1,)."""
+    store: Store | None = None
+    started: float = 0.0
+    """Time (`time.perf_counter`) at which everything was compiled and the first task could run."""
+    compile_time: float = 0.0
+    """Seconds until then."""
 
     def finish(self, dt: xr.DataTree) -> xr.DataTree:
-        """Show the result to readers of the store, log what to doubt in it, and return it."""
+        """Show the result to readers of the store, log its faults, and return it."""
         if self.store:
             self.store.show(lambda: dt)
         warn(dt)
         return dt
 
 
-def open_store(
-    resources: Resources, origin: Callable[[], Mapping[str, Mapping[str, str]]]
-) -> tuple[Store | None, Entropy]:
-    """Return the store of a call, if it has one, and what its seed comes to.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        See `Store` and `entropy_of`.
-    """
-    if resources.store is None:
-        return None, entropy_of(resources.random_seed)
-    store = Store(resources.store, origin(), resources.random_seed)
-    return store, store.entropy
+ModelSession = Session[Options, ModelEngine]
+"""Session of `sample_bdmc`."""
 
 
 @contextmanager
-def open_session(
-    engine: Engine, resources: Resources, store: Store | None, entropy: Entropy, n_tasks: int
-) -> Iterator[Session]:
-    """Lock the store, turn Ctrl-C into a flag, and start workers, no more than there are tasks."""
+def open_session[O: CallOptions, E: Engine](
+    options: O, origin: Callable[[], Origin], n_tasks: int, compiled: Callable[[], E]
+) -> Iterator[Session[O, E]]:
+    """Open the store, compile, turn Ctrl-C into a flag, and start no more workers than tasks."""
+    begun, store = time.perf_counter(), None
+    if options.store is not None:
+        store = open_store(options.store, origin(), options.random_seed)
+    entropy = store.entropy if store else entropy_of(options.random_seed)
+    with nothing_to_keep():
+        engine = compiled()
+    started = time.perf_counter()
+    cores = min(options.cores or 1, n_tasks)
     with (
         store.locked() if store else nullcontext(),
         interruptible() as stop,
-        engine.pool(min(resources.n_cores, n_tasks), stop, resources.executor) as workers,
+        engine.pool(cores, stop, options.executor) as workers,
     ):
         pool = StoredPool(workers, store, stop) if store else workers
-        yield Session(pool, entropy, store, stop, resources.callback)
+        yield Session(options, engine, pool, entropy, stop, store, started, started - begun)
+
+
+def open_model(options: Options) -> AbstractContextManager[ModelSession]:
+    """Compile the model of a call of `sample_bdmc`, and open its session."""
+    return open_session(options, options.origin, options.n_runs, partial(_engine, options))
+
+
+def _engine(options: Options) -> ModelEngine:
+    """Return the engine for a model, once its simulation, path and size are checked."""
+    backend, compile_kwargs = options.backend, options.compile_kwargs
+    density = TemperedDensity(
+        options.model, resolve_backend_compile_kwargs(backend, compile_kwargs)
+    )
+    density.check()
+    if options.simulate and options.needs_simulated:
+        options.simulate.check(density)
+    path, betas = options.path, options.schedules[0].betas
+    in_turn = path is not None and path.in_turn and (path.order or True)
+    engine = make_engine(density, betas, options.step, backend, compile_kwargs, in_turn)
+    if path:
+        path.check(engine)
+    particles = options.particles or engine.default_particles
+    needed = partial(options.bytes_of_states, density.size)
+    check_memory(needed, chains=options.n_real_chains, particles=particles)
+    # Powers of a `ModelEngine` are used only if nothing speaks against a reference.
+    return cast(ModelEngine, engine)

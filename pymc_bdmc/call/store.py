@@ -1,114 +1,186 @@
-"""Stores on disk: tasks of a call that a store holds are not computed again."""
+"""Stores on disk: tasks of a call that a store has are not computed again."""
 
+import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pymc as pm
-import pytensor
 import xarray as xr
 from filelock import FileLock, Timeout
 
-from pymc_bdmc.base import VERSION
-from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.call.files import DamagedRecord, read_record, replacing, write_record
-from pymc_bdmc.call.rounds import Report, Round
+from pymc_bdmc.base.streams import Entropy, RandomSeed, entropy_of
+from pymc_bdmc.base.types import Population, Run
 from pymc_bdmc.density.identity import digest
+from pymc_bdmc.engines.compiled.loops import Table
+from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.fits.draws import DrawTuning
+from pymc_bdmc.fits.fit import Fit
+from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.reference.annealed import AnnealedReference
+from pymc_bdmc.reference.contract import Defensive
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.nested import NestedReference
+from pymc_bdmc.reference.sparse import Combination, Sparsity
+from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
 
 Task = AnnealTask | PilotTask
+Origin = Mapping[str, Mapping[str, str]]
+"""Hashes of everything that finished tasks depend on, by kind and name."""
 
-FORMAT = 3
-"""Version of the files; stores of a later version are refused, and of an earlier one."""
-RESULT = "result.nc"
-"""File of the result so far, for readers."""
-RUNS = "runs"
-"""Directory of the finished tasks, a file each."""
-ORIGIN = "origin.npz"
-"""File with hashes of everything that the finished tasks depend on."""
-LOCK = "lock"
-"""File that the writing process locks; the system unlocks it when the process ends."""
-STRIDE = 100
-"""Least pause between two results, as a multiple of the time that it takes to write one. Chosen."""
-PAUSE = 60.0
-"""Seconds until a continued call replaces the result that is there. Chosen."""
+_TYPES: dict[str, Any] = {
+    each.__name__: each for each in (
+        AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
+        PathTuning, Population, Reference, Run, Simulated, Sparsity, StepTuning, Table,
+    )
+}  # fmt: skip
+"""The only types that reading a file can create, besides plain values and arrays."""
+
+
+class DamagedRecord(ValueError):
+    """A file differs from what was written; the message names it."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a file that replaces another as a whole if the block succeeds."""
+    # A killed process leaves this file, which the next one replaces: one is written at a time.
+    unfinished = path.with_name("unfinished")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def write_record(path: Path, thing: Any, **attributes: Any) -> None:
+    """Write a thing made of plain values, arrays and `_TYPES`, and attributes, as an npz file."""
+    arrays: list[np.ndarray] = []
+    head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
+    with replacing(path) as new, open(new, "wb") as file:
+        np.savez(file, *arrays, head=np.frombuffer(head, np.uint8))
+
+
+def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return what a file has, and its attributes, without pickle.
+
+    Raises
+    ------
+    DamagedRecord
+        If its content was changed, or it cannot be read.
+    """
+    try:
+        with open(path, "rb") as opened, np.load(opened) as file:
+            if changed := file.zip.testzip():  # `np.load` does not read all of a changed array
+                raise ValueError(f"the checksum of {changed} is wrong")
+            attributes = json.loads(file["head"].tobytes())
+            return _filled(attributes.pop("outline"), file), attributes
+    except OSError as error:
+        raise DamagedRecord(f"{path} cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # zipfile, NumPy and json raise many
+        raise DamagedRecord(f"{path} is damaged ({error})") from error
+
+
+def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
+    """Return a thing as JSON with the numbers of its arrays; append these to ``arrays``."""
+    if isinstance(thing, np.ndarray | np.generic):
+        if thing.dtype.hasobject:
+            raise TypeError("an array of Python objects has no bytes to keep")
+        arrays.append(np.asarray(thing))
+        return {"scalar" if isinstance(thing, np.generic) else "array": len(arrays) - 1}
+    if isinstance(thing, Mapping):
+        return {"dict": {key: _outline(each, arrays) for key, each in thing.items()}}
+    name = type(thing).__name__
+    if name in _TYPES:
+        kind = _TYPES[name]
+        names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
+        thing = [getattr(thing, field) for field in names]
+    elif not isinstance(thing, list | tuple):
+        return thing
+    return {name: [_outline(each, arrays) for each in thing]}
+
+
+def _filled(outline: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the thing that an outline describes."""
+    if not isinstance(outline, dict):
+        return outline
+    ((name, parts),) = outline.items()
+    match name:
+        case "array":
+            return arrays[f"arr_{parts}"]
+        case "scalar":
+            return arrays[f"arr_{parts}"][()]
+        case "dict":
+            return {key: _filled(each, arrays) for key, each in parts.items()}
+    found = [_filled(each, arrays) for each in parts]
+    return _TYPES[name](*found) if name in _TYPES else {"list": list, "tuple": tuple}[name](found)
+
+
+def open_store(path: str | os.PathLike, origin: Origin, random_seed: RandomSeed) -> "Store":
+    """Return the store in a local directory, which is made if it is missing.
+
+    Without a random seed, the store's own is taken.
+
+    Raises
+    ------
+    ValueError
+        For a store of another origin, such as another version of this package, by the name of what
+        differs; for one whose origin is damaged or missing; and for any other file or directory.
+    OSError
+        If it cannot be written to, or another call is using it.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
+    if "://" in str(path):
+        raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
+    store = Store(Path(path), origin, None if random_seed is None else entropy_of(random_seed))
+    with store.locked():
+        return store
 
 
 class Store:
     """Finished tasks of a call, each committed at once, under the key of its random stream.
 
-    As a context, it is locked: no other call can use it meanwhile.
-
-    Parameters
-    ----------
-    path : path-like
-        Of a local directory, which is made where it is not there.
-    origin : mapping of str to (mapping of str to str)
-        By kind and name, hashes of everything that results depend on; a store of another origin is
-        refused.
-    random_seed : int, sequence of int, SeedSequence, Generator or None
-        None: that of the store.
-
-    Attributes
-    ----------
-    path : Path
-    entropy : int or sequence of int
-        What the seed comes to.
-
-    Raises
-    ------
-    ValueError
-        For a store of another origin or of another format, by the name of what differs; for one
-        whose origin is damaged or missing; and for any other file or directory.
-    OSError
-        If it cannot be written to, or another call is using it.
+    In its directory are a file for each finished task (``runs``), the origin of all of them, the
+    result so far for readers, and a file that the writing process locks.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike,
-        origin: Mapping[str, Mapping[str, str]],
-        random_seed: RandomSeed = None,
-    ):
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
-        if "://" in str(path):
-            raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
-        self.path = Path(path)
-        self._runs = self.path / RUNS
-        self._lock = FileLock(self.path / LOCK)
-        self._origin = origin
-        self._takes_any_seed = random_seed is None
-        self.entropy = entropy_of(random_seed)
-        self._next = time.perf_counter() + (PAUSE if (self.path / RESULT).exists() else 0.0)
-        with self.locked():
-            pass  # what is wrong with the store is said before anything is compiled
+    def __init__(self, path: Path, origin: Origin, entropy: Entropy | None):
+        self.path, self._runs, self._result = path, path / "runs", path / "result.nc"
+        self._origin_file, self._lock_file = path / "origin.npz", path / "lock"
+        self._origin, self._entropy = origin, entropy
+        # A continued call replaces the result that is there only after a minute.
+        self._next = time.perf_counter() + (60.0 if self._result.exists() else 0.0)
+
+    @property
+    def entropy(self) -> Entropy:
+        """The seed of the call, once the store is open."""
+        assert self._entropy is not None, "it is known as soon as a store was locked"
+        return self._entropy
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other call away from the store inside the context."""
-        if (self._runs / "origin").exists():  # format 2 and before
-            raise ValueError(
-                f"store: {self.path} was written by an older version of pymc_bdmc, and this "
-                "version cannot read it. Call that version again, or choose another store."
-            )
-        marks = any((self.path / name).exists() for name in (LOCK, ORIGIN))
+        marks = self._lock_file.exists() or self._origin_file.exists()
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
                 f"store: {self.path} exists, but not as a store of sample_bdmc; choose another."
             )
         with self._writable():
             self._runs.mkdir(parents=True, exist_ok=True)
-            lock = self._lock.acquire(blocking=False)
-        with lock:
+            lock = FileLock(self._lock_file).acquire(blocking=False)
+        with lock:  # the system unlocks it too if the process is killed
             self._begin()
             yield
 
@@ -117,34 +189,29 @@ class Store:
         if any(self._runs.glob("*.npz")):
             self._check_origin()
         else:
+            self._entropy = entropy_of(self._entropy)
             with self._writable():
-                write_record(self.path / ORIGIN, self._origin, entropy=self.entropy, format=FORMAT)
-        self._takes_any_seed = False
+                write_record(self._origin_file, self._origin, entropy=self.entropy)
         self._call = digest([self._origin, self.entropy])
 
     def _check_origin(self) -> None:
         """Refuse a call that differs from the one that began the store."""
         try:
-            origin, begun = read_record(self.path / ORIGIN)
+            origin, begun = read_record(self._origin_file)
         except DamagedRecord as error:
             raise ValueError(
                 f"store: {error}. It names the call that made the runs beside it, which cannot "
                 "be used without it. Restore it from a copy, or choose another store."
             ) from error
-        if begun["format"] > FORMAT:
-            raise ValueError(
-                f"store: {self.path} was written by a newer version of pymc_bdmc; upgrade it, or "
-                "choose another store."
-            )
         changed = [
             f"{name} ({kind})"
             for kind in self._origin
             for name in sorted({*self._origin[kind], *origin[kind]})
             if self._origin[kind].get(name) != origin[kind].get(name)
         ]
-        if self._takes_any_seed:
-            self.entropy = begun["entropy"]
-        elif self.entropy != begun["entropy"]:
+        if self._entropy is None:
+            self._entropy = begun["entropy"]
+        elif self._entropy != begun["entropy"]:
             changed.append("random_seed (argument)")
         if changed:
             raise ValueError(
@@ -183,10 +250,10 @@ class Store:
             }
             for node in dt.subtree
         }
-        with self._writable(), replacing(self.path / RESULT) as new:
+        with self._writable(), replacing(self._result) as new:
             dt.to_netcdf(new, engine="netcdf4", encoding=encoding)
         now = time.perf_counter()
-        self._next = now + STRIDE * (now - started)
+        self._next = now + 100 * (now - started)  # writing takes 1 % of the time of a call
 
     def remember[T](self, name: str, make: Callable[[], T]) -> T:
         """Return the thing kept under this name; if there is none, make and keep it."""
@@ -224,25 +291,10 @@ class Store:
         return digest(f"{self._call} {inputs}")
 
 
-def _name(task: Task) -> str:
-    return ".".join(map(str, task.seed.spawn_key))
-
-
 class StoredPool:
     """A pool that takes results from a store if they are there, and stores every new one.
 
-    Parameters
-    ----------
-    workers : Workers
-        Who run the tasks that the store does not hold.
-    store : Store
-    stop : ndarray of shape (1,)
-        From `interruptible`.
-
-    Attributes
-    ----------
-    spent : float
-        Seconds that earlier calls spent on the tasks of the last `run`.
+    `spent` is the seconds that earlier calls spent on the tasks of the last `run`.
     """
 
     def __init__(self, workers: Workers, store: Store, stop: np.ndarray):
@@ -270,30 +322,5 @@ class StoredPool:
             yield k, result
 
 
-def origin(arguments: Mapping[str, object]) -> dict[str, dict[str, str]]:
-    """Return what finished runs depend on: hashes of arguments, and versions of packages."""
-    packages = (np, pm, pytensor)
-    return {
-        "argument": {name: digest(value) for name, value in arguments.items()},
-        "version": {"pymc_bdmc": VERSION} | {each.__name__: each.__version__ for each in packages},
-    }
-
-
-def reporter(
-    result: Callable[[Sequence[Round]], xr.DataTree],
-    kept: Store | None,
-    callback: Callable[[xr.DataTree], object] | None,
-    stop: np.ndarray,
-) -> Report:
-    """Return a function that shows the result so far to the store and to the callback."""
-
-    def report(so_far: Callable[[], Sequence[Round]]) -> None:
-        if kept and kept.is_due and (rounds := so_far())[-1].is_readable:
-            kept.show(lambda: result(rounds))
-        if callback:
-            try:
-                callback(result(so_far()))
-            except KeyboardInterrupt:  # as in PyMC
-                stop[0] = 1
-
-    return report
+def _name(task: Task) -> str:
+    return ".".join(map(str, task.seed.spawn_key))

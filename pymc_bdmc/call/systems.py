@@ -1,28 +1,23 @@
-"""A campaign on a system that needs no pilot: forward and reverse runs, and their result."""
+"""A call on a system that needs no pilot: forward and reverse runs, and their result."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.base.arguments import check_counts, check_memory
+from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.system import System
-from pymc_bdmc.call.options import Ladder, Limits, Resources
-from pymc_bdmc.call.rounds import Plan, Round, Runs, Side
-from pymc_bdmc.call.session import open_session, open_store
-from pymc_bdmc.call.store import origin
-from pymc_bdmc.call.tree import annealed_groups, rounds_dataset
+from pymc_bdmc.call.options import CallOptions, make_schedules
+from pymc_bdmc.call.rounds import Plan, Round, Side, anneal_in_rounds
+from pymc_bdmc.call.session import Session, open_session
+from pymc_bdmc.call.tree import annealed_groups, rounds_dataset, session_attributes
 from pymc_bdmc.engines.blocks import BlockEngine, BlockSystem, SideBySide
-from pymc_bdmc.results.write import run_attributes
-
-_BYTES_A_CHAIN = 100
-"""Bytes of log weights, prior draws and acceptance of both directions."""
 
 
 def anneal(
@@ -103,33 +98,38 @@ def anneal(
     >>> bool(abs(value - system.log_z) < 4 * error)
     True
     """
-    started = time.perf_counter()
     blocks = system if isinstance(system, BlockSystem) else SideBySide(system)
-    ladder = Ladder(temperatures, schedule, *blocks.defaults)
-    limits = Limits(target_gap, max_temperatures, max_time)
-    resources = Resources(random_seed, cores, executor, progressbar, store, callback)
-    check_counts(chains=chains)
-    check_memory(lambda chains: _BYTES_A_CHAIN * chains, chains=chains)
-    limits.check(ladder, has_gap=True)
-    asked: dict[str, object] = {"system": blocks, "target_gap": target_gap}
-    asked |= {"temperatures": temperatures, "schedule": schedule}
-    kept, entropy = open_store(resources, lambda: origin(asked))
-    plan = Plan(1, entropy, limits, progressbar, blocks.block_size, judges_acceptance=False)
-    sides = [Side(group, 0, {}, None, chains) for group in ("forward", "reverse")]
-    result = partial(_to_datatree, blocks, plan, started)
-    n_tasks = sum(side.n_tasks(plan) for side in sides)
-    with open_session(BlockEngine(blocks), resources, kept, entropy, n_tasks) as session:
-        rounds = session.anneal(Runs(sides, ladder.schedules, plan), result)
+    options = CallOptions(
+        chains=chains,
+        temperatures=temperatures,
+        schedule=schedule,
+        target_gap=target_gap,
+        max_temperatures=max_temperatures,
+        max_time=max_time,
+        random_seed=random_seed,
+        cores=cores,
+        executor=executor,
+        progressbar=progressbar,
+        store=store,
+        callback=callback,
+    ).resolved(make_schedules(temperatures, schedule, *blocks.defaults), has_gap=True)
+    # The log weights, prior draws and acceptance of both directions take 100 bytes a chain.
+    check_memory(lambda chains: 100 * chains, chains=chains)
+    up = Side("forward", 0, {}, None, chains, block_size=blocks.block_size)
+    down = replace(up, group="reverse")
+    plan = Plan(sides=[up, down], schedules=options.schedules)
+    origin, compiled = partial(options.origin, system=blocks), partial(BlockEngine, blocks)
+    with open_session(options, origin, up.n_tasks + down.n_tasks, compiled) as session:
+        result = partial(_to_datatree, blocks, session)
+        rounds = anneal_in_rounds(session, plan, result)
         return session.finish(result(rounds))
 
 
-def _to_datatree(
-    system: BlockSystem, plan: Plan, started: float, rounds: Sequence[Round]
-) -> xr.DataTree:
+def _to_datatree(system: BlockSystem, session: Session, rounds: Sequence[Round]) -> xr.DataTree:
     """Return the rounds so far as a DataTree."""
-    last = rounds[-1]
-    groups = annealed_groups(last) | {"rounds": rounds_dataset(rounds, plan.limits.target_gap)}
+    groups = annealed_groups(rounds[-1])
+    groups["rounds"] = rounds_dataset(rounds, session.options.target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs |= {"step": system.description, **system.attributes}
-    dt.attrs |= run_attributes(last.schedule, plan.entropy, started, last.interrupted)
+    dt.attrs |= session_attributes(session, rounds[-1])
     return dt

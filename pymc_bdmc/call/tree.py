@@ -1,25 +1,160 @@
-"""The last stage of a campaign: its rounds as the groups of a DataTree."""
+"""The last stage of a call: its rounds as a DataTree."""
 
+import json
+import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
+from typing import cast
 
 import numpy as np
+import pymc as pm
 import xarray as xr
-from numpy.typing import ArrayLike
 
+from pymc_bdmc.base import VERSION
 from pymc_bdmc.base.schedules import mean_between, thermodynamic_length
-from pymc_bdmc.base.types import Point, Tuning
-from pymc_bdmc.call.rounds import Round
+from pymc_bdmc.base.streams import Purpose, stream
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.call.options import CHAINS
+from pymc_bdmc.call.preparation import ModelPlan
+from pymc_bdmc.call.rounds import Round, anneal_in_rounds
+from pymc_bdmc.call.session import ModelSession, Session
+from pymc_bdmc.density.constraints import constraints
+from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.hard_variables import hard_variables
+from pymc_bdmc.density.identity import comparable_fingerprint
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.results.reading import GROUPS, SIDES
+from pymc_bdmc.density.tempered_model import TemperedModel
+from pymc_bdmc.density.undefined import undefined
+from pymc_bdmc.results.agreement import agreement, agreement_dataset
+from pymc_bdmc.results.checks.runs import undefined_far
+from pymc_bdmc.results.log_ml import write_log_ml
+from pymc_bdmc.results.reading import GROUPS, SIDES, Reading
 from pymc_bdmc.results.write import (
     annealing_dataset,
     burn_in_dataset,
+    observed_dataset,
     particles_dataset,
     posterior_dataset,
+    run_attributes,
     simulated_dataset,
     starts_dataset,
 )
+from pymc_bdmc.simulations import FromPosterior
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+def finish(session: ModelSession, plan: ModelPlan) -> xr.DataTree:
+    """Run all rounds; return the result, with the judgement of the caller's draws.
+
+    After Ctrl-C it has what is finished. What to doubt in it is logged.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before any run is finished.
+    """
+    result = partial(to_datatree, session, plan)
+    rounds = anneal_in_rounds(session, plan, result)
+    dt = result(rounds)
+    dt.attrs |= _undefined(session, rounds[-1], dt)
+    if session.options.judged is not None:
+        _judge(dt, session.options.judged, session.options.model)
+    write_log_ml(dt)  # it is withheld if runs miss a part that given draws show, or that is NaN
+    if remark := undefined_far(Reading.of(dt)):
+        _log.info(remark)
+    return session.finish(dt)
+
+
+def to_datatree(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round]) -> xr.DataTree:
+    """Return the rounds so far as a DataTree."""
+    last, engine = rounds[-1], session.engine
+    pilots = partial(_pilot_variables, last, in_turn=plan.path.in_turn)
+    with engine.lock:  # the density has the data of one run or another
+        groups = {"observed_data": observed_dataset(engine.density)}
+        groups |= annealed_groups(last, pilots)
+        groups |= _model_groups(engine.density, last, stream(session.entropy, Purpose.POSTERIOR))
+    if scouted := plan.preparation.scouted(0):
+        groups["scouts"] = _scouts_dataset(scouted)
+    groups["rounds"] = rounds_dataset(rounds, session.options.target_gap)
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs |= _attributes(session, plan, rounds)
+    write_log_ml(dt)
+    return dt
+
+
+def session_attributes(session: Session, last: Round) -> dict:
+    """Return the attributes that results of all calls have."""
+    return run_attributes(last.schedule, session.entropy, session.started, last.interrupted)
+
+
+def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round]) -> dict:
+    """Return what the result says of the call and of the run."""
+    options, engine, last = session.options, session.engine, rounds[-1]
+    preparation, path, first = plan.preparation, plan.path, next(iter(last.simulated), None)
+    if first is None or plan.simulation is None:
+        kind = "none"
+    else:  # the default chooses a kind by the real data
+        kind = plan.simulation.name if first.real is None else FromPosterior.name
+    attrs = session_attributes(session, last) | {
+        **hard_variables(options.model),
+        **constraints(options.model),
+        "peaks": plan.sides[0].tuning.peaks,
+        "knows_tails": int(preparation.knows_tails),
+        "weighs_real": int(preparation.weighs_real),
+        "unreached": ", ".join(preparation.unreached),
+        "model": json.dumps(comparable_fingerprint(options.model)),
+        "step": preparation.kernel,
+        "kernels": ", ".join(engine.kernel_names.names),
+        "is_compiled": int(engine.kernel_names.is_compiled),
+        "path": path.name,
+        "path_reason": plan.reason,
+        "heavy_tail": preparation.heavy_tail if path.is_fitted else 0.0,
+        "doubt": preparation.doubt if path.is_fitted else "",
+        "particles": plan.sides[0].particles,
+        "simulate": kind,
+        "upper_bound": first.status if first else "none",
+        "hyperparameters": ", ".join(first.hyperparameters if first else []),
+        "burn_in": max((each.burn_in for each in last.simulated), default=0),
+        "rounds": sum(not each.confirms for each in rounds) if options.target_gap else 0,
+        **{f"gradients_{stage}": n for stage, n in preparation.gradients.items()},
+        "pymc_version": pm.__version__,
+        "preparation_time": session.compile_time,
+    }
+    return attrs | ({"row_order": path.order} if path.order else {})
+
+
+def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str, str | float]:
+    """Return where log p is NaN on the real data, as attributes; nothing if nowhere."""
+    engine, density = session.engine, session.engine.density
+    if not (engine.meets_undefined and "posterior" in dt.children):
+        return {}
+    rng = np.random.default_rng(stream(session.entropy, Purpose.UNDEFINED))
+    ends = [last.ends[place][0] for place in sorted(last.ends)]
+    states = {name: np.concatenate([each[name] for each in ends]) for name in ends[0]}
+    weights = np.ravel(cast(xr.DataArray, dt["particles"]["bdmc_weight"]))
+    with engine.lock:
+        density.set_data(density.data)
+        found = undefined(density, states, weights / weights.sum(), rng)
+    if not found.names:
+        return {}
+    return {
+        "undefined": ", ".join(found.names),
+        "undefined_prior": found.prior,
+        "undefined_posterior": found.posterior,
+    }
+
+
+def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
+    """Write the group ``agreement``: all of the caller's draws against those of the run."""
+    if "posterior" not in dt.children:  # every weight is zero, or nothing was finished
+        return
+    try:
+        dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, judged, model=model)))
+    except Exception as error:  # the runs are done, and must not be lost
+        _log.warning(f"posterior: its draws are not judged ({type(error).__name__}): {error}")
 
 
 def annealed_groups(
@@ -27,11 +162,7 @@ def annealed_groups(
 ) -> dict[str, xr.Dataset]:
     """Return the runs of the last round: a group for each direction and kind of data.
 
-    Parameters
-    ----------
-    last : Round
-    pilots : callable, optional
-        Returns what the pilots of a group found, as variables by data set.
+    ``pilots`` returns what the pilots of a group found, as variables by data set.
     """
     groups = {}
     for group, annealed in last.runs.items():
@@ -46,7 +177,7 @@ def annealed_groups(
     return groups
 
 
-def pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]:
+def _pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]:
     """Return what the pilots of a group found, by data set.
 
     On a path of the data their ℓ is not that of the runs, and is left out.
@@ -59,39 +190,32 @@ def pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]:
         "pilot_rhat": ("dataset", np.array([each.rhat for each in tunings])),
         "prior_log_likelihood": (("dataset", "prior_draw"), drawn),
     }
-    return found if in_turn else _along_the_path(tunings, last.schedule.betas) | found
+    if in_turn:
+        return found
+    pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+    means = np.array([mean_between(last.schedule.betas, *pilot) for pilot in pilots])
+    lengths = np.array([thermodynamic_length(*pilot) for pilot in pilots])
+    return {
+        "pilot_log_likelihood": (("dataset", "beta"), means),
+        "thermodynamic_length": ("dataset", lengths),
+        **found,
+    }
 
 
-def model_groups(
-    density: TemperedDensity,
-    last: Round,
-    starts: Sequence[Point],
-    seed: np.random.SeedSequence,
-    particles: int,
+def _model_groups(
+    density: TemperedDensity, last: Round, seed: np.random.SeedSequence
 ) -> dict[str, xr.Dataset]:
-    """Return the groups that only a model has: last particles, draws, starts, simulated data.
-
-    Parameters
-    ----------
-    density : TemperedDensity
-    last : Round
-    starts : sequence of Point
-        States from which reverse runs on the real data started.
-    seed : SeedSequence
-        For the draws from the last particles.
-    particles : int
-        Number of particles of a run.
-    """
+    """Return the groups that only a model has: last particles, draws, starts, simulated data."""
     groups: dict[str, xr.Dataset] = {}
     if last.ends:
         places, (run,) = sorted(last.ends), last.runs["real"]
-        ancestors = run.by_chain.get("ancestors", np.ones_like(run.log_weight))
-        groups |= last_states(
-            density, [last.ends[place] for place in places], run.log_weight[places],
-            ancestors[places], seed, particles,
-        )  # fmt: skip
-    if starts:
-        groups["real_starts"] = starts_dataset(density, starts)
+        ancestors = run.by_chain.get("ancestors", np.ones_like(run.log_weight))[places]
+        ends, log_weights = [last.ends[place] for place in places], run.log_weight[places]
+        n_particles = last.sides[0].particles
+        groups |= last_states(density, ends, log_weights, ancestors, seed, n_particles)
+    sources = [side.sources for side in last.sides if side.group == "real_reverse"]
+    if sources:
+        groups["real_starts"] = starts_dataset(density, [each.point for each in sources[0]])
     if simulated := last.simulated:
         groups["simulated"] = simulated_dataset(density, simulated)
     if "burn_in" in last.runs:
@@ -102,28 +226,17 @@ def model_groups(
 def last_states(
     density: TemperedDensity,
     ends: Sequence[tuple[Point, np.ndarray]],
-    log_weights: ArrayLike,
-    ancestors: ArrayLike,
+    log_weights: np.ndarray,
+    ancestors: np.ndarray,
     seed: np.random.SeedSequence,
     n_particles: int,
 ) -> dict[str, xr.Dataset]:
     """Return last particles of runs on the real data, and draws from them if they have weight."""
-    particles = particles_dataset(density, ends, np.asarray(log_weights), n_particles)
+    particles = particles_dataset(density, ends, log_weights, n_particles)
     if not np.isfinite(particles["bdmc_weight"]).all():
         return {"particles": particles}
-    posterior = posterior_dataset(particles, np.asarray(ancestors), np.random.default_rng(seed))
+    posterior = posterior_dataset(particles, ancestors, np.random.default_rng(seed))
     return {"particles": particles, "posterior": posterior}
-
-
-def _along_the_path(tunings: Sequence[Tuning], betas: np.ndarray) -> dict[str, tuple]:
-    """Return what pilots saw of ℓ along the path."""
-    pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
-    means = np.array([mean_between(betas, *pilot) for pilot in pilots])
-    lengths = np.array([thermodynamic_length(*pilot) for pilot in pilots])
-    return {
-        "pilot_log_likelihood": (("dataset", "beta"), means),
-        "thermodynamic_length": ("dataset", lengths),
-    }
 
 
 def rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
@@ -152,9 +265,56 @@ def rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Data
     return dataset
 
 
-def scouts_dataset(scouted: Mapping[str, np.ndarray]) -> xr.Dataset:
+def _scouts_dataset(scouted: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Return log Ẑ of the scouts of each path, nats; NaN if a path has fewer than another."""
     values = np.full((len(scouted), max(map(len, scouted.values()))), np.nan)
     for row, found in zip(values, scouted.values(), strict=True):
         row[: len(found)] = found
     return xr.Dataset({"log_weight": (("path", "chain"), values)}, {"path": list(scouted)})
+
+
+def null_result(model: pm.Model) -> xr.DataTree:
+    """Return the log density of the data as log ML with error 0, for a model without variables.
+
+    The group ``real`` has equal log weights, as of runs along a path on which nothing changes.
+
+    Raises
+    ------
+    ValueError
+        If the density is no density of the data, or if the model makes them impossible.
+    """
+    started = time.perf_counter()
+    tempered = TemperedModel.from_model(model)
+    log_p = float(tempered.datalogp.eval(mode=INTERPRETED))
+    if not np.isfinite(log_p):
+        raise ValueError(
+            f"model: without free variables its log density is {log_p:g}. Check the data and the "
+            "constants of their distributions."
+        )
+    real = xr.Dataset(
+        {
+            "log_weight": ("chain", np.full(CHAINS, log_p)),
+            "prior_draws": ("chain", np.ones(CHAINS)),
+        },
+        {"beta": [0.0, 1.0]},
+        {"gradient_evaluations": 0, "sample_dims": []},
+    )
+    observed = {}
+    for name, data in tempered.observed.items():
+        values = data.get_value()
+        observed[name] = [f"{name}_dim_{i}" for i in range(values.ndim)], values
+    dt = xr.DataTree.from_dict({"real": real, "observed_data": xr.Dataset(observed)})
+    dt.attrs |= constraints(model) | {
+        "path": "none",
+        "path_reason": "the model has no free variables",
+        "particles": 1,
+        "simulate": "none",
+        "upper_bound": "none",
+        "interrupted": 0,
+        "sampling_time": time.perf_counter() - started,
+        "preparation_time": 0.0,
+        "pymc_bdmc_version": VERSION,
+        "pymc_version": pm.__version__,
+    }
+    write_log_ml(dt)
+    return dt

@@ -113,6 +113,11 @@ def fingerprint(model: pm.Model) -> dict[str, str]:
     return found
 
 
+def comparable_fingerprint(model: pm.Model) -> dict[str, str]:
+    """Return the `fingerprint`, or nothing for a model with user code, hashed by its pickle."""
+    return {} if snapshot(model) is None else fingerprint(model)
+
+
 def _bytes(thing: Any) -> bytes:
     """Return bytes that are equal for equal content; each part is hashed to separate the parts."""
     if isinstance(thing, type):

@@ -1,5 +1,6 @@
 """The contract of a simulation: pairs of data y* and a sample θ* of the posterior given them."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,13 +17,16 @@ from pymc_bdmc.density.checks import check_simulable
 from pymc_bdmc.density.forward_sampling import MOST_FAILED, Unrepresentable
 from pymc_bdmc.density.tempered import TemperedDensity
 
+_log = logging.getLogger("pymc.bdmc")
+
 DATASETS = 20
 """Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
 
-CHOICE = 1, 0
-"""Second and third entries of the key of the stream that chooses draws of a fit."""
+Data = Mapping[str, np.ndarray]
+"""Values of the observed variables, by name."""
 
 Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
+"""Kind of start that θ* is, on which the upper bound rests."""
 
 Fit = Callable[[], xr.DataTree]
 """Function that returns a fit to the real data."""
@@ -30,41 +34,28 @@ Fit = Callable[[], xr.DataTree]
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Simulated data set with one sample θ* of its posterior.
-
-    Attributes
-    ----------
-    point : Point
-        θ*, unconstrained.
-    data : mapping of str to ndarray
-        y*, by the name of the observed variable.
-    status : {"exact", "posterior draw", "burned-in", "heuristic"}
-        Kind of start that θ* is, on which the upper bound rests. A posterior draw is exact if the
-        draws of the posterior on the real data are.
-    burn_in : int
-        Transitions at β = 1 before a reverse chain starts.
-    hyperparameters : tuple of str
-        Variables held at fitted values.
-    shorter : tuple of int
-        Other burn-ins to try.
-    attrs : mapping of str to float
-        Further attributes for the result.
-    real : mapping of str to ndarray, optional
-        The real data, if the posterior is that given them and y* together.
-    """
+    """Simulated data set with one sample θ* of its posterior."""
 
     point: Point
-    data: Mapping[str, np.ndarray]
+    """θ*, unconstrained."""
+    data: Data
+    """y*."""
     status: Status
+    """A posterior draw is exact if the draws of the posterior on the real data are."""
     burn_in: int = 0
+    """Transitions at β = 1 before a reverse chain starts."""
     hyperparameters: tuple[str, ...] = ()
+    """Variables fixed at fitted values."""
     shorter: tuple[int, ...] = ()
+    """Other burn-ins to try."""
     attrs: Mapping[str, float] = field(default_factory=dict)
-    real: Mapping[str, np.ndarray] | None = None
+    """Further attributes for the result."""
+    real: Data | None = None
+    """The real data, if the posterior is that given them and y* together."""
 
     @property
-    def all_data(self) -> Mapping[str, np.ndarray]:
-        """Return the data of the runs: y*, or y and y* stacked along a new first axis."""
+    def all_data(self) -> Data:
+        """The data of the runs: y*, or y and y* stacked along a new first axis."""
         if self.real is None:
             return self.data
         return {name: np.stack([y, self.data[name]]) for name, y in self.real.items()}
@@ -127,17 +118,23 @@ class Simulation(ABC):
     ) -> list[Simulated]:
         """Return every simulated data set with its θ*.
 
-        Parameters
-        ----------
-        density : TemperedDensity
-            Density of a model that passed `check`.
-        entropy : int or sequence of int
-            Entropy of the whole call; every data set has its own random stream.
-        fit : callable
-            Returns a fit to the real data; called only where one is needed.
-        first : int, default 0
-            Index of the first data set; each index has its own random stream.
+        Each has a random stream of its own, numbered from ``first``. The model passed `check`;
+        ``fit`` is called only if a fit to the real data is needed.
         """
+
+
+def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
+    """Return what a function simulates; if it fails and is not needed, None with a warning."""
+    try:
+        return simulate()
+    except Exception as reason:  # draws of the data call functions of the user
+        if needed:
+            raise
+        _log.warning(
+            "No data are simulated, so log ML is estimated, but the posterior draws are not "
+            f"judged, as with simulate=None. ({reason})"
+        )
+        return None
 
 
 def check_drawable(density: TemperedDensity) -> None:
@@ -152,7 +149,7 @@ def check_drawable(density: TemperedDensity) -> None:
 
 def chosen_draws(entropy: Entropy, first: int, size: int, datasets: int) -> np.ndarray:
     """Return which of so many draws of a fit each data set takes: others, if there are enough."""
-    rng = np.random.default_rng(stream(entropy, Purpose.FIT, *CHOICE, first))
+    rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1, 0, first))
     return rng.choice(size, size=datasets, replace=datasets > size)
 
 
@@ -161,9 +158,9 @@ def joint_draws(
     entropy: Entropy,
     place: int,
     n: int = 1,
-    held: Mapping[str, np.ndarray] | None = None,
+    fixed: Mapping[str, np.ndarray] | None = None,
 ) -> list[tuple[Point, dict[str, np.ndarray]]]:
-    """Draw pairs of θ and y for the data set of this index, given the values of some variables.
+    """Draw pairs of θ and y for the data set of this index, with some variables fixed.
 
     Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
     pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
@@ -174,14 +171,14 @@ def joint_draws(
     ValueError
         If a variable cannot be drawn, or many successive pairs are impossible.
     """
-    held = held or {}
-    sampler = density.joint(given=tuple(held))
+    fixed = fixed or {}
+    sampler = density.joint(given=tuple(fixed))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
     pairs: list[tuple[Point, dict[str, np.ndarray]]] = []
     failed = 0
     while len(pairs) < n:
-        point, drawn, _ = sampler.draw_supported(*held.values())
+        point, drawn, _ = sampler.draw_supported(*fixed.values())
         data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
         density.set_data(data)
         if density(point)[1] > -np.inf:

@@ -7,11 +7,12 @@ import pymc as pm
 import pytest
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.call import annealing, pilots
+from pymc_bdmc.call import annealing
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
 from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.reference.metric import Metric
+from tests.call.sessions import session_of
 
 OTHER = {"y": np.array([-3.1, -2.9, -3.0])}
 """Its posterior lies 14 deviations from that of the model's own data."""
@@ -41,7 +42,7 @@ def made(monkeypatch):
 
 def tunings(engine, path, data):
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        return annealing.Annealing(pool, engine, 1, progressbar=False).tunings(data, path)
+        return annealing.Annealing(session_of(engine, pool)).tunings(data, path)
 
 
 def exact(data):
@@ -65,7 +66,7 @@ def test_only_the_fit_is_made_anew(engine, made):
 
 
 def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
-    monkeypatch.setattr(pilots, "MAX_RHAT", 0.0)
+    monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
     _, found = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
     first, other = ["PilotTask"] * 3, ["RefitTask", *["PilotTask"] * 3]  # prior, fit, fit anew
     assert made == [*first, *other]
@@ -76,8 +77,8 @@ def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatc
 class Told(annealing.Annealing):
     """Pilots from the prior and from fits find what a test says."""
 
-    def __init__(self, pool, engine, found):
-        super().__init__(pool, engine, 1, progressbar=False)
+    def __init__(self, session, found):
+        super().__init__(session)
         self.found, self.starts = iter(found), []
 
     def _pilots(self, data, references, until_mixed, key):
@@ -108,7 +109,7 @@ def test_a_fit_to_a_pilot_that_did_not_mix_is_made_anew(engine, rhat, lengths, s
     """The second fit is made to what the pilot on the first path saw."""
     found = [seen(0.5, 9.0, rhat), *(seen(2.5, length, 1.0) for length in lengths)]
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        told = Told(pool, engine, found)
+        told = Told(session_of(engine, pool), found)
         tuning = told.tunings({0: engine.density.data}, FittedPath())[0]
     assert told.starts == starts
     assert tuning.mean_log_likelihood[1] == taken**2

@@ -478,7 +478,7 @@ AT_ONCE = [
 @pytest.mark.parametrize(("make", "options", "error", "message"), AT_ONCE)
 def test_frequent_mistakes_are_refused_at_once(make, options, error, message, monkeypatch):
     """Before the call is checked as a whole, and so before compiling."""
-    monkeypatch.delattr("pymc_bdmc.sampling.Request")
+    monkeypatch.delattr("pymc_bdmc.sampling.Options")
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **options)
 
@@ -497,7 +497,7 @@ def test_arguments_are_checked_before_anything_is_compiled(options, message, mon
     def compiled(*args):
         raise AssertionError("compiling began")
 
-    monkeypatch.setattr("pymc_bdmc.call.opened.Loan", compiled)
+    monkeypatch.setattr("pymc_bdmc.call.session.TemperedDensity", compiled)
     with pytest.raises((TypeError, ValueError), match=message):
         pm.sample_bdmc(normal_model(), **options)
 

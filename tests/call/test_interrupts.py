@@ -16,7 +16,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.call import call, opened, prepared, session, sets, tree
+from pymc_bdmc.call import prepare, session, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask, workers
 from pymc_bdmc.testbeds import tempering
 
@@ -147,13 +147,13 @@ def test_afterwards_the_first_is_a_flag_again():
 
 
 def test_in_compilation(model, monkeypatch):
-    make_engine = opened.make_engine
+    make_engine = session.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(opened, "make_engine", deaf)
+    monkeypatch.setattr(session, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         pm.sample_bdmc(model, **SMALL)
 
@@ -211,10 +211,10 @@ def test_in_the_conversion_of_the_result(model, monkeypatch):
 
 
 PHASES = {
-    "make_engine": (opened, 0.1), "_fit": (sets, 0.1), "Annealing": (prepared, 0.1),
-    "anneal_in_rounds": (session, 0.7), "to_datatree": (call, 0.03),
+    "make_engine": (session, 0.1), "_fit": (prepare.Sets, 0.1), "Annealing": (prepare, 0.1),
+    "anneal_in_rounds": (tree, 0.7), "to_datatree": (tree, 0.03),
 }  # fmt: skip
-"""The module in which a phase is looked up, and the most seconds before Ctrl-C, by phase."""
+"""Where a phase is looked up, and the most seconds before Ctrl-C, by phase."""
 
 
 def outcome_of_ctrl_c(phase, step, seconds):

@@ -205,7 +205,7 @@ def test_names_that_are_refused(model, latent, message, monkeypatch):
     """By an error that says what to do, before anything is fitted; limits are as low as models."""
     monkeypatch.setattr(paths, "MOST_OTHERS", 8)
     monkeypatch.setattr(paths, "MOST_LATENT", 7)
-    monkeypatch.setattr("pymc_bdmc.call.prepared.Weighing", None)
+    monkeypatch.setattr("pymc_bdmc.call.prepare.ImportanceSampling", None)
     with pytest.raises(ValueError, match=message):
         called(model, latent)
 

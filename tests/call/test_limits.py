@@ -8,7 +8,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
-from pymc_bdmc.call import session
+from pymc_bdmc.call import tree
 from tests.models import beta_bernoulli
 
 
@@ -37,14 +37,13 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     """The seconds of a move as the pilot took them, times all moves ahead."""
     ahead = []
 
-    def anneal(pool, runs, report, anneal=session.anneal_in_rounds):
-        for side in runs.sides:
-            further = runs.plan.further_moves if side.group == "real" else 0
-            moves = sum(schedule.n_temperatures + further for schedule in runs.schedules)
-            ahead.append((side.chains * runs.plan.particles * moves, side.tuning.seconds_a_move))
-        return anneal(pool, runs, report)
+    def anneal(session, plan, result, anneal=tree.anneal_in_rounds):
+        for side in plan.sides:
+            moves = sum(each.n_temperatures + side.further_moves for each in plan.schedules)
+            ahead.append((side.chains * side.particles * moves, side.tuning.seconds_a_move))
+        return anneal(session, plan, result)
 
-    monkeypatch.setattr(session, "anneal_in_rounds", anneal)
+    monkeypatch.setattr(tree, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
             beta_bernoulli()[0], chains=4, particles=3, temperatures=[2, 4],

@@ -9,8 +9,9 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction, Population, Run
-from pymc_bdmc.call.options import Limits
-from pymc_bdmc.call.rounds import Plan, Runs, Side, Tasks, anneal_in_rounds
+from pymc_bdmc.call.options import CallOptions
+from pymc_bdmc.call.rounds import Plan, Side, Tasks, anneal_in_rounds
+from pymc_bdmc.call.session import Session
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.engines.tasks import PilotTask
 from tests.models import beta_bernoulli, conjugate_regression
@@ -66,7 +67,7 @@ def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulat
 
 def test_runs_on_the_real_data_come_first_and_all_others_in_turn():
     sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
-    tasks = Tasks(sides, Plan(1, 0, Limits(), False), None, 0)
+    tasks = Tasks(sides, 0, None, 0)
     assert tasks.places == [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
     assert len(tasks) == 7
 
@@ -95,10 +96,11 @@ class GaussianWork:
         source = SimpleNamespace(point={}, burn_in=0)
         sides = [
             Side("forward", 1, {}, self.tuning, chains),
-            Side("reverse", 1, {}, self.tuning, chains, [source]),
+            Side("reverse", 1, {}, self.tuning, chains, sources=[source]),
         ]  # fmt: skip
-        plan = Plan(1, seed, Limits(target, **limits), progressbar=False)
-        return anneal_in_rounds(self, Runs(sides, [bdmc.schedules.linear(2)], plan))
+        options = CallOptions(target_gap=target, **limits, progressbar=False)
+        plan = Plan(sides=sides, schedules=[bdmc.schedules.linear(2)])
+        return anneal_in_rounds(Session(options, None, self, seed, stop=None), plan, result=None)
 
 
 def test_the_result_is_not_chosen_for_its_noise():

@@ -8,8 +8,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.streams import Fitting, Piloting
-from pymc_bdmc.call.choice import Refusal
-from pymc_bdmc.call.weighing import Weighing
+from pymc_bdmc.call.importance import ImportanceSampling, Refusal
 from pymc_bdmc.engines.workers import Workers
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
@@ -40,7 +39,7 @@ def check_unique(keys):
     assert not {key for key in keys if keys.count(key) > 1}
 
 
-def refuse(self, data, particles):
+def refuse(self, data):
     return Refusal("weights are uneven", 2)
 
 
@@ -53,14 +52,14 @@ def test_a_call_that_weighs(keys):
     ("module", "names", "new", "old"),
     [
         ("annealing", Fitting, "FITTED_SCOUTS", Fitting.WEIGHING_SCOUTS),
-        ("pilots", Piloting, "FROM_SECOND_REFERENCE", Piloting.FROM_REFERENCE),
+        ("annealing", Piloting, "FROM_SECOND_REFERENCE", Piloting.FROM_REFERENCE),
     ],
     ids=["scouts", "pilots"],
 )
 def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new, old, monkeypatch):
     """Its pilots do not mix, so that second references are fitted. Twins: a key is used again."""
-    monkeypatch.setattr(Weighing, "_too_uneven", refuse)
-    monkeypatch.setattr("pymc_bdmc.call.pilots.MAX_RHAT", 0.0)
+    monkeypatch.setattr(ImportanceSampling, "_too_uneven", refuse)
+    monkeypatch.setattr("pymc_bdmc.call.annealing.MAX_RHAT", 0.0)
     simulate = bdmc.FromHyperparameters("mean", datasets=3, burn_in=2)
     sample(simulate=simulate)
     check_unique(keys)

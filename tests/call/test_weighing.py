@@ -1,5 +1,7 @@
 """Calls that need no annealing: when they are made, what they find, and what they cost."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -7,9 +9,9 @@ import xarray as xr
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.call import Size, prepared
-from pymc_bdmc.call.choice import Refusal
-from pymc_bdmc.call.weighing import Weighing
+from pymc_bdmc.call import prepare
+from pymc_bdmc.call.importance import ImportanceSampling, Refusal
+from pymc_bdmc.call.options import Options
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath
 from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
@@ -94,7 +96,7 @@ def test_simulated_data_alone_from_fitted_hyperparameters():
 
 def test_memory_for_many_runs_is_looked_for(monkeypatch):
     """Their number is known after the fit only; nothing is sampled."""
-    monkeypatch.setattr(prepared, "check_memory", refuse_many)
+    monkeypatch.setattr(prepare, "check_memory", refuse_many)
     with pytest.raises(ValueError, match="4096 runs"):
         pm.sample_bdmc(conjugate_regression()[0], simulate=None, target_error=1e-6, **QUICK)
 
@@ -169,7 +171,7 @@ def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
 
     Twins: the fit to the real data is refused, or its weights have a heavy tail.
     """
-    refuse = Weighing.refusal
+    refuse = ImportanceSampling.refusal
 
     def refusal(self, *args):
         refuse(self, *args)
@@ -179,7 +181,7 @@ def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
     alone = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
     others = bool(dataset) and bdmc.log_ml(alone).valid
     assert others == (dataset == 1 and not is_cornered)
-    monkeypatch.setattr(Weighing, "refusal", refusal)
+    monkeypatch.setattr(ImportanceSampling, "refusal", refusal)
     dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(datasets=2), chains=2, cores=1, **QUICK)
     read = Reading.of(dt)
     assert dt.attrs["weighs_real"] == others
@@ -189,13 +191,14 @@ def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
 
 def test_draws_that_are_no_fit_are_annealed():
     """Weights of draws from a fit to other draws are too uneven."""
-    weighing = Weighing(None, None, 1, None)
+    options = SimpleNamespace(particles=None)
+    weighing = ImportanceSampling(SimpleNamespace(options=options, engine=None), None)
     for variances, is_near in (((1.0, 1.0, 30.0), False), ((3.0, 3.0, 9.0), True)):
         weighing._fits = {d: Fit(None, "", v, 0) for d, v in enumerate(variances)}
-        refusal = weighing._too_uneven(weighing._fits, None)
+        refusal = weighing._too_uneven(weighing._fits)
         assert (refusal is None) == is_near
         assert is_near or "relative variances up to 30" in refusal.reason
-    assert weighing.enough({}, FittedPath(), None, None) == (1, 250)
+    assert weighing.size({}, FittedPath()) == (1, 250)
 
 
 def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):
@@ -240,7 +243,7 @@ def test_a_funnel_is_annealed_as_without_draws(caplog):
 
 @pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
 def test_the_number_of_runs_follows_the_target(target, chains):
-    assert Size(target_error=target).enough(0.1, 16) == chains
+    assert Options(model=None, target_error=target).enough_chains(0.1, 16) == chains
 
 
 def test_errors_by_target_are_honest(regression):
@@ -261,9 +264,9 @@ def test_errors_by_target_are_honest(regression):
 
 def test_more_than_48_runs_only_on_demand(caplog):
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        assert Size().enough(1.0, 16) == 48
+        assert Options(model=None).enough_chains(1.0, 16) == 48
     assert "an error of about 0.14 nats with 48 runs" in caplog.text
-    assert Size(chains=5).enough(1.0, 16) == 5
+    assert Options(model=None, chains=5).enough_chains(1.0, 16) == 5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.call import annealing, choice, pilots
+from pymc_bdmc.call import annealing, choice
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
@@ -25,6 +25,7 @@ from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference
 from tests import models
+from tests.call.sessions import session_of
 from tests.models import SIGMAS, conjugate_regression
 from tests.systems import SpikeAndSlab
 
@@ -137,7 +138,7 @@ def test_moves_at_the_end_leave_the_posterior_as_it_is(regression, draws, monkey
     assert score(standard, 0.0) < SIGMAS
     assert score(standard**2, 1.0) < SIGMAS
     assert score(standard + 1, 0.0) > SIGMAS
-    monkeypatch.setattr(annealing, "DRAWS", 1)
+    monkeypatch.setattr(annealing, "MAX_STATES", 1)
     without = pm.sample_bdmc(model, chains=32, path="fitted", **QUICK)
     assert without["particles"].attrs["sweeps"] == 1
     xr.testing.assert_identical(without["real"]["log_weight"], dt["real"]["log_weight"])
@@ -186,7 +187,7 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
     monkeypatch.setattr(choice, "MAX_SURPLUS", np.inf)
-    for module in (pilots, choice):
+    for module in (annealing, choice):
         monkeypatch.setattr(module, "MAX_RHAT", np.inf)
     monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
@@ -275,7 +276,7 @@ def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
     density = TemperedDensity(model)
     engine, data = CompiledEngine(density), density.data
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        prepare = annealing.Annealing(pool, engine, 1, progressbar=False)
+        prepare = annealing.Annealing(session_of(engine, pool))
         found = prepare.tunings({0: data}, FittedPath())[0]
         seen = found.last_log_likelihood.max()
         scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
@@ -292,7 +293,8 @@ def test_moves_lead_states_back_from_the_tail():
     density = TemperedDensity(model)
     engine, data = CompiledEngine(density), density.data
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        found = annealing.Annealing(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
+        prepare = annealing.Annealing(session_of(engine, pool))
+        found = prepare.tunings({0: data}, FittedPath())[0]
         far = np.full((32, 1), 10.0)
         before = engine.on(data, found.reference).log_likelihoods(far)
         after = engine.settled(far, data, found, np.random.SeedSequence(1))
@@ -475,9 +477,9 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
 
 def found(prior, fitted, rhat=1.0, lengths=(100.0, 1.0), with_scouts=True, **others):
     """Return findings of pilots, and of scouts on both paths."""
-    reached = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
-    ways = [choice.Way(n, rhat, log_z) for n, log_z in zip(lengths, reached, strict=True)]
-    return choice.Findings(*ways, **others)
+    scouts = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
+    before, after = lengths
+    return choice.Findings(before, rhat, after, *scouts, **others)
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
@@ -530,7 +532,7 @@ def test_the_path_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     assert reason in chosen.reason
     first = choice.choose(found(**seen, with_scouts=False))
     assert first.needs == ("" if case in ("little shorter", "longer") else "scouts")
-    assert choice.choose(found(**seen)._replace(fitted=None)).needs == "fit"
+    assert choice.choose(found(**seen)._replace(fitted_length=None)).needs == "fit"
 
 
 def test_an_obstacle_needs_no_fit():
@@ -560,11 +562,10 @@ def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengt
         )
         for name, length in zip(("prior", "fitted"), lengths, strict=True)
     }
-    engine = SimpleNamespace(default_particles=32, rows=0)
-    prepared = annealing.Annealing(None, engine, 1, False)
+    engine = SimpleNamespace(default_particles=32, rows=0, description="")
+    prepared = annealing.Annealing(session_of(engine))
     prepared._tunings = {(name, 0): pilot for name, pilot in pilots.items()}
-    task = prepared._scout({0: {}}, pilots["prior"], PriorPath(), 0)
-    assert len(task.betas) - 1 == temperatures
+    assert len(prepared._scout_betas(0, PriorPath())) - 1 == temperatures
 
 
 def test_a_path_that_is_refuted_is_not_taken(monkeypatch):
@@ -608,8 +609,8 @@ def test_a_fit_that_does_not_reach_small_scales_is_not_annealed_from():
 def test_runs_follow_how_well_moves_mix(monkeypatch):
     """In the neck of centred schools more runs are made; without them the draws are worth less."""
     found = []
-    for drawn in (annealing.DRAWN, 1):
-        monkeypatch.setattr(annealing, "DRAWN", drawn)
+    for drawn in (annealing.MIN_DRAWS, 1):
+        monkeypatch.setattr(annealing, "MIN_DRAWS", drawn)
         dt = pm.sample_bdmc(models.eight_schools(centred=True), **QUICK)
         found.append((dt["real"].sizes["chain"], dt["posterior"]["draw"].size))
     assert found[0][0] == 48
@@ -619,12 +620,12 @@ def test_runs_follow_how_well_moves_mix(monkeypatch):
 
 def test_few_particles_are_not_made_for_draws():
     """Nor those that do not move on."""
-    prepared = annealing.Annealing(None, SimpleNamespace(default_particles=32), 1, False)
+    engine = SimpleNamespace(default_particles=32, description="")
+    prepared = annealing.Annealing(session_of(engine))
     for rhat, particles, moves, chains in (
         (9.0, 32, 15, 48), (9.0, 64, 15, 24), (1.1, 32, 15, 16), (9.0, 32, 0, 16), (9.0, 1, 15, 16)
     ):  # fmt: skip
-        tunings = {0: SimpleNamespace(rhat=rhat)}
-        assert prepared.fewest_chains(tunings, particles, moves) == chains
+        assert prepared._fewest_chains(rhat, particles, moves) == chains
 
 
 def frequency():

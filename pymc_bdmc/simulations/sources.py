@@ -1,0 +1,590 @@
+"""The kinds of simulated data, and those that have a name."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.vartypes import discrete_types
+from pytensor.graph.traversal import ancestors
+
+from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_memory
+from pymc_bdmc.base.streams import Entropy
+from pymc_bdmc.base.upstream import LKJ
+from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.posterior import check_observed, posterior_draws, shape_of
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.estimators import rank_among, spread_and_tails
+from pymc_bdmc.simulations.contract import (
+    DATASETS,
+    Data,
+    Fit,
+    Simulated,
+    Simulation,
+    Status,
+    check_drawable,
+    chosen_draws,
+    joint_draws,
+)
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+@dataclass(frozen=True)
+class FromPrior(Simulation):
+    r"""Draw parameters and data together from the model: θ\* is an exact posterior sample.
+
+    Parameters
+    ----------
+    datasets : int, default 20
+        Number D of simulated data sets. With 20 the total variation between the sampler's posterior
+        and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors
+        of the gap are conditional on it and next to nothing is certified.
+
+    References
+    ----------
+    Grosse, Ghahramani and Adams (2015), Section 4.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(datasets=2), chains=4, temperatures=10,
+    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"], dt["simulated"].sizes["dataset"]
+    ('exact', 2)
+    """
+
+    datasets: int = DATASETS
+    name = "prior"
+
+    def __post_init__(self):
+        check_counts(datasets=self.datasets)
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error for Potentials, and observed variables that cannot be drawn."""
+        check_drawable(density)
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
+    ) -> list[Simulated]:
+        """Draw parameters and data from the joint distribution."""
+        places = range(first, first + self.datasets)
+        return [Simulated(*joint_draws(density, entropy, place)[0], "exact") for place in places]
+
+
+@dataclass(frozen=True, eq=False)
+class FromPosterior(Simulation):
+    r"""Simulate data y′ from draws θ′ of the posterior, and run on the real data and y′ together.
+
+    Runs target :math:`p(\theta)\,p(y \mid \theta)\,p(y' \mid \theta)`. If θ′ is a draw of the
+    posterior given the real data y, and y′ is drawn from the model given θ′, then θ′ is an exact
+    sample of the posterior given y and y′, so reverse runs need no burn-in. Every data set contains
+    the real one, with its outliers and its conflict with the prior. All that rests on the draws: a
+    part of the posterior that they miss is never a θ′.
+
+    All variables are held, latent ones too, so y′ is a second data set of the same groups or of the
+    same path of a time series.
+
+    Parameters
+    ----------
+    idata : DataTree, Dataset or InferenceData, optional
+        Your own draws from the posterior on the real data. Default: the ``posterior`` of
+        `sample_bdmc`; without it, particles of a few forward runs.
+    datasets : int, default 20
+        Number D of simulated data sets. With 20 the total variation between the sampler's posterior
+        and the true one can be certified to be at most 0.14, with 60 at most 0.05.
+
+    References
+    ----------
+    Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC: simulation-based calibration
+    checking conditional on data.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> dt = pm.sample_bdmc(model, simulate=bdmc.FromPosterior(datasets=2), chains=4,
+    ...                     temperatures=10, random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"], dt["simulated"].sizes["dataset"]
+    ('posterior draw', 2)
+    """
+
+    idata: xr.DataTree | None = None
+    datasets: int = DATASETS
+    name = "posterior"
+
+    def __post_init__(self):
+        check_counts(datasets=self.datasets)
+        if self.idata is not None:
+            object.__setattr__(self, "idata", as_idata("idata", self.idata))
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
+        """Raise an error if runs cannot be on the real and on simulated data together."""
+        if not stacks_data:
+            raise ValueError(
+                "simulate: runs on the real and on simulated data together need compiled kernels, "
+                "and a path on which all observations come at once. Pass simulate='prior', or "
+                "leave step, backend and path out."
+            )
+        return self
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether no posterior draws were given."""
+        return self.idata is None
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error also for draws that do not fit the model."""
+        check_drawable(density)
+        if self.idata is not None:
+            check_observed("idata", self.idata, density.data)
+            self._draws(density, self.idata)
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Draw a data set for each of several posterior draws."""
+        draws = self._draws(density, fit() if self.idata is None else self.idata)
+        size = len(next(iter(draws.values())))
+        simulated = []
+        chosen = chosen_draws(entropy, first, size, self.datasets)
+        for place, row in enumerate(chosen, start=first):
+            fixed = {name: each[row] for name, each in draws.items()}
+            pair = joint_draws(density, entropy, place, fixed=fixed)[0]
+            simulated.append(Simulated(*pair, "posterior draw", real=density.data))
+        return simulated
+
+    def _draws(self, density: TemperedDensity, idata: xr.DataTree) -> Mapping[str, np.ndarray]:
+        names = [rv.name for rv in density.model.free_RVs]
+        found = posterior_draws("idata", idata, names, density.model)
+        return dict(zip(names, found, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class FromHyperparameters(Simulation):
+    r"""Hold the hyperparameters at values that fit the real data, and simulate everything else.
+
+    Such data resemble the real ones. But θ\* is only close to a posterior sample, since the
+    hyperparameters were not drawn from their prior, so reverse chains start after a burn-in.
+
+    Parameters
+    ----------
+    names : str or sequence of str, optional
+        Variables held at fitted values. Default: the free variables without random parents that
+        are scalars or have an LKJ prior. If there are none, data are simulated as by
+        `FromPosterior`.
+    at : {"draw", "mean"}
+        Hold them at a posterior draw (a different one for every data set if there are enough), or
+        at the posterior mean.
+    idata : DataTree, Dataset or InferenceData, optional
+        Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
+        particles of a few forward runs on them.
+    burn_in : int or sequence of int, default 100
+        Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
+        If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; if
+        the weights are even, fewer are made, which forget the start but for 0.1 %. With several,
+        in increasing order, the result has the last one. Reverse chains after each of them, on the
+        same data with the same tuning, show whether it is long enough: see `burn_in_effect` and
+        `plot_burn_in`.
+    datasets : int, default 20
+        Number D of simulated data sets. With 20 the total variation between the sampler's posterior
+        and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors
+        of the gap are conditional on it and next to nothing is certified.
+
+    References
+    ----------
+    Grosse, Ancha and Roy (2016), Section 4.2.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, pm.HalfNormal("scale")), observed=0.5)
+    >>> simulate = bdmc.FromHyperparameters("scale", burn_in=20)
+    >>> simulate.names
+    ('scale',)
+    """
+
+    names: str | Sequence[str] | None = None
+    at: Literal["draw", "mean"] = "draw"
+    idata: xr.DataTree | None = None
+    burn_in: int | Sequence[int] = 100
+    datasets: int = DATASETS
+    name = "hyperparameters"
+
+    def __post_init__(self):
+        if self.names is not None:
+            names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
+            object.__setattr__(self, "names", names)
+        check_choice("at", self.at, ["draw", "mean"])
+        check_counts(datasets=self.datasets)
+        for burn_in in self._burn_ins:
+            check_counts(burn_in=burn_in)
+        if not self._burn_ins or any(np.diff(self._burn_ins) <= 0):
+            raise ValueError(f"burn_in: several of them must increase, got {self.burn_in!r}.")
+        if self.idata is not None:
+            object.__setattr__(self, "idata", as_idata("idata", self.idata))
+
+    @property
+    def _burn_ins(self) -> list[int]:
+        return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether no posterior draws were given."""
+        return self.idata is None
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
+        """Return another simulation for a model without hyperparameters."""
+        if self._names(model):
+            return self
+        return FromPosterior(self.idata, self.datasets) if stacks_data else FromPrior(self.datasets)
+
+    def _names(self, model: pm.Model) -> tuple[str, ...]:
+        return tuple(default_hyperparameters(model) if self.names is None else self.names)
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error also for wrong names, means of discrete variables, or a wrong fit."""
+        model = density.model
+        names = self._names(model)
+        if self.names == ():
+            raise ValueError("names: give at least one variable, or use FromPrior().")
+        free = [rv.name for rv in model.free_RVs]
+        unknown = [name for name in names if name not in free]
+        if unknown:
+            raise ValueError(f"names: {unknown} are not among the free variables {free}.")
+        discrete = [name for name in names if model[name].dtype in discrete_types]
+        if discrete and self.at == "mean":
+            raise ValueError(f"at: the discrete {discrete} cannot be held at a mean.")
+        if self.idata is not None:
+            posterior_draws("idata", self.idata, names, model)
+        check_drawable(density)
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Draw from the model given the hyperparameters."""
+        names = self._names(density.model)
+        fitted = fit() if self.idata is None else self.idata
+        draws = posterior_draws("idata", fitted, names, density.model)
+        _log.debug(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
+        if self.at == "mean":
+            values = [[each.mean(axis=0) for each in draws]] * self.datasets
+        else:
+            chosen = chosen_draws(entropy, first, len(draws[0]), self.datasets)
+            values = [[each[i] for each in draws] for i in chosen]
+        *shorter, burn_in = self._burn_ins
+        status: Status = "burned-in" if burn_in else "heuristic"
+        simulated = []
+        for place, fixed in enumerate(values, start=first):
+            given = dict(zip(names, fixed, strict=True))
+            pair = joint_draws(density, entropy, place, fixed=given)[0]
+            simulated.append(Simulated(*pair, status, burn_in, names, tuple(shorter)))
+        return simulated
+
+
+@dataclass(frozen=True, eq=False)
+class HyperparametersIfAlike(FromHyperparameters):
+    """Hold the hyperparameters, unless the real data stand out among the data that these give.
+
+    Then the model does not fit, and results on its data need not apply to the real ones. Data that
+    contain the real ones are simulated in their place.
+    """
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
+        """Return another one without hyperparameters, or if runs are on one data set."""
+        suited = super().suited(model, stacks_data)
+        return suited if stacks_data or suited is not self else FromHyperparameters()
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Draw from the model given the hyperparameters, or given posterior draws.
+
+        The first data sets decide, so that all others are simulated in the same way.
+        """
+        alike = super().simulate(density, entropy, fit)
+        odd = [
+            name
+            for name, real in density.data.items()
+            if _stands_out(real, [each.data[name] for each in alike])
+        ]
+        if not odd:
+            return super().simulate(density, entropy, fit, first) if first else alike
+        _log.info(f"Simulated data contain the real ones, since no others are like {odd[0]}")
+        return FromPosterior(self.idata, self.datasets).simulate(density, entropy, fit, first)
+
+
+def _stands_out(real: np.ndarray, simulated: Sequence[np.ndarray]) -> bool:
+    """Return whether the real data are the most extreme of all, by their spread or their tails.
+
+    For each observed variable this happens with one right model in twenty, or more often if many
+    hyperparameters are fixed, since the data are then close to the fit. It does no harm there.
+    """
+    features = spread_and_tails(np.stack([real, *simulated]))
+    return rank_among(features).p_value <= 1 / len(features)
+
+
+def default_hyperparameters(model: pm.Model) -> list[str]:
+    """Return the names of the hyperparameters: free variables without random parents.
+
+    They are scalars, and covariance or correlation matrices with an LKJ prior. Vectors, such as
+    regression weights or non-centred effects, are simulated from their prior with everything else,
+    which is exact; so is the missing part of a partly observed variable.
+    """
+    basic = set(model.basic_RVs)
+    return [
+        rv.name
+        for rv in model.free_RVs
+        if (not rv.type.ndim or isinstance(rv.owner.op, LKJ))
+        and not basic.intersection(ancestors(rv.owner.inputs))
+        and not (rv.name.endswith("_unobserved") and rv.name[:-10] + "observed" in model.named_vars)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Simulation):
+    r"""Use your own pair of parameters and data.
+
+    Parameters
+    ----------
+    point : mapping of str to array_like
+        Constrained values of the free variables, by name.
+    data : mapping of str to array_like
+        The observed variables.
+    exact : bool, default False
+        True only if your simulator drew the pair together from the joint distribution of the model.
+        Then the point is an exact posterior sample; this cannot be checked. If the point is a draw
+        of some sampler, leave it False; the upper bound is then heuristic.
+
+    Raises
+    ------
+    ValueError
+        If a variable is missing, unknown, of another shape, or outside its support; or if ``exact``
+        is True for the real data. Raised by `sample_bdmc`.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> simulate = bdmc.Given({"x": 0.3}, {"y": -0.2})
+    >>> dt = pm.sample_bdmc(model, simulate=simulate, chains=4, temperatures=10, random_seed=1,
+    ...                     cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"]
+    'heuristic'
+    """
+
+    point: Mapping[str, ArrayLike]
+    data: Mapping[str, ArrayLike]
+    exact: bool = False
+    name = "given"
+    renews = False
+    datasets = 1
+
+    def __post_init__(self):
+        for name in ("point", "data"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{name}: a mapping by variable name is needed, got {value!r}.")
+        check_flags(exact=self.exact)
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error unless the pair is a state of the model."""
+        self.simulate(density)
+
+    def simulate(
+        self,
+        density: TemperedDensity,
+        entropy: Entropy | None = None,
+        fit: Fit | None = None,
+        first: int = 0,
+    ) -> list[Simulated]:
+        """Return the given pair."""
+        model = density.model
+        free = [rv.name for rv in model.free_RVs]
+        if set(self.point) != set(free):
+            raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
+        density.set_data(self.data)
+        given = {rv.name: _value(rv, self.point[rv.name]) for rv in model.free_RVs}
+        unconstrained = density.unconstrain(given)
+        for name, value in zip(free, unconstrained.values(), strict=True):
+            if not np.isfinite(value).all():
+                raise ValueError(f"simulate: the value of {name} lies outside its support.")
+        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained))
+        density.set_data(density.data)
+        if not np.isfinite(log_density):
+            raise ValueError(
+                f"simulate: the log density of the point is {log_density:g} with these data."
+            )
+        real = density.data
+        data = {name: np.asarray(self.data[name], real[name].dtype) for name in real}
+        if self.exact and all(np.array_equal(data[name], real[name]) for name in real):
+            raise ValueError(
+                "simulate: exact=True says that point and data were drawn together, but these data "
+                "are those that the model observes. Leave `exact` out: the upper bound is then "
+                "heuristic."
+            )
+        return [Simulated(unconstrained, data, "exact" if self.exact else "heuristic")]
+
+
+def _value(rv, value: ArrayLike) -> np.ndarray:
+    """Return a given value of a free variable, checked for shape and type."""
+    given = np.asarray(value).astype(rv.dtype)
+    shape = shape_of(rv)
+    if given.shape != shape or not np.array_equal(given, value):
+        raise ValueError(
+            f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
+        )
+    return given
+
+
+@dataclass(frozen=True, eq=False)
+class Matched(Simulation):
+    r"""Choose, of many draws from the model, the one whose data are most like the real ones.
+
+    The choice depends on y\* only, so θ\* is still an exact sample of the posterior given y\*, and
+    the upper bound is certified. The log, and the attributes ``distance`` and ``median_distance``
+    (over all draws) of the group ``simulated``, give the distance from the real data by data set.
+    If the two differ little, the real data are unlike any data from the prior.
+
+    Parameters
+    ----------
+    draws : int, default 1000
+        Number of draws from the joint distribution, new ones for each data set.
+    distance : callable, optional
+        ``distance(simulated, real) -> float`` of two mappings from the names of the observed
+        variables to arrays; draws with NaN or infinity are chosen last. Default: the Euclidean
+        distance of summaries of every observed variable, each in units of its median absolute
+        deviation over the draws. They are the mean (the inverse hyperbolic sine of its ratio to the
+        real data's standard deviation), the logarithm of the standard deviation, skewness (the
+        median of the standardised values), and the autocorrelation at lag 1 along the first
+        dimension.
+    datasets : int, default 1
+        Number of simulated data sets. Errors of the gap are clustered by data set; with one data
+        set they are conditional on it.
+
+    Raises
+    ------
+    ValueError
+        If no distance is finite; raised by `sample_bdmc`.
+
+    References
+    ----------
+    The choice by a distance of summaries is as in approximate Bayesian computation: Beaumont, Zhang
+    and Balding (2002), Approximate Bayesian computation in population genetics. It is exact here,
+    since θ\* is a posterior sample given y\*, not given the real data.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[6.0, 7.0])
+    >>> dt = pm.sample_bdmc(model, simulate=bdmc.Matched(draws=500), chains=4, temperatures=10,
+    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"], bool(abs(dt["simulated"]["y"].mean() - 6.5) < 1)
+    ('exact', True)
+    """
+
+    draws: int = 1000
+    distance: Callable[[Data, Data], float] | None = None
+    datasets: int = 1
+    name = "matched"
+
+    def __post_init__(self):
+        check_counts(draws=self.draws, datasets=self.datasets)
+        if self.distance is not None and not callable(self.distance):
+            raise TypeError(f"distance: must be a function of two mappings, not {self.distance!r}.")
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error for Potentials, variables that cannot be drawn, or too many draws."""
+        check_drawable(density)
+        size = density.size + sum(prod(each.shape) for each in density.data.values())
+        check_memory(lambda draws: 8 * size * draws, draws=self.draws)
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
+    ) -> list[Simulated]:
+        """Return the nearest of the draws, for each data set."""
+        return [
+            self._nearest(density, entropy, place) for place in range(first, first + self.datasets)
+        ]
+
+    def _nearest(self, density: TemperedDensity, entropy: Entropy, place: int) -> Simulated:
+        pairs = joint_draws(density, entropy, place, self.draws)
+        simulated = [data for _, data in pairs]
+        if self.distance is None:
+            distances = _distances(simulated, density.data)
+        else:
+            distances = np.array([float(self.distance(y, density.data)) for y in simulated])
+        distances[~np.isfinite(distances)] = np.inf
+        best, median = int(np.argmin(distances)), float(np.median(distances))
+        if distances[best] == np.inf:
+            raise ValueError(
+                f"distance: it is not finite at any of {self.draws} draws, so data from the prior "
+                "are very unlike the real ones. Pass your own distance, or use "
+                "FromHyperparameters."
+            )
+        _log.info(
+            f"Matched data: distance {distances[best]:.3g}, the nearest of {self.draws} draws "
+            f"(their median is {median:.3g})"
+        )
+        found = {"distance": float(distances[best]), "median_distance": median}
+        return Simulated(*pairs[best], "exact", attrs=found)
+
+
+def _distances(simulated: Sequence[Data], real: Data) -> np.ndarray:
+    """Return the distance of every simulated data set from the real one, in robust units."""
+    squares = np.zeros(len(simulated))
+    for name, values in real.items():
+        unit = np.std(values) or 1.0
+        wanted = _summaries(values, unit)
+        found = np.array([_summaries(data[name], unit) for data in simulated])
+        known = np.isfinite(wanted)  # a single number has no spread
+        found, wanted = found[:, known], wanted[known]
+        found[~np.isfinite(found).all(axis=1)] = np.nan
+        spread = np.nanmedian(np.abs(found - np.nanmedian(found, axis=0)), axis=0)
+        squares += np.sum(((found - wanted) / np.where(spread > 0, spread, 1.0)) ** 2, axis=1)
+    return np.sqrt(squares)
+
+
+def _summaries(values: np.ndarray, unit: float) -> np.ndarray:
+    """Return location, log scale, skewness and autocorrelation; NaN if not defined."""
+    values = np.atleast_1d(np.asarray(values, dtype=float))
+    with np.errstate(all="ignore"):  # draws from a wide prior may overflow
+        mean, scale = values.mean(), values.std()
+        standard = (values - mean) / scale
+        lag = np.mean(standard[1:] * standard[:-1]) if len(values) > 1 else np.nan
+        return np.array([np.arcsinh(mean / unit), np.log(scale), np.median(standard), lag])
+
+
+_NAMED = {each.name: each for each in (HyperparametersIfAlike, FromPosterior, FromPrior)}
+
+
+def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
+    """Return the simulation of this name with default options; an object is returned unchanged.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(simulate, Simulation | None):
+        return simulate
+    objects = [f"From{name.capitalize()}(...)" for name in _NAMED]
+    more = *objects, "Matched(...)", "Given(point, data)", "None"
+    check_choice("simulate", simulate, _NAMED, *more)
+    return _NAMED[simulate]()
