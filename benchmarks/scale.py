@@ -24,9 +24,8 @@ from pymc_bdmc.call.options import Limits
 from pymc_bdmc.call.rounds import Plan, Side, Tasks
 from pymc_bdmc.call.store import Store, StoredPool
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import Recorder, open_workers, workers
-from pymc_bdmc.engines.choice import make_engine
-from pymc_bdmc.engines.tasks import PilotTask
+from pymc_bdmc.engines import Recorder, make_engine, open_workers, workers
+from pymc_bdmc.run.tasks import PilotTask
 from tests.models import eight_schools
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

@@ -28,6 +28,8 @@ LAYERS = [
     {"call"},
     {"results"},
     {"engines"},
+    {"plan"},
+    {"run"},
     {"paths"},
     {"simulations"},
     {"kernels"},

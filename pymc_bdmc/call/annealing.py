@@ -23,11 +23,12 @@ from pymc_bdmc.call.options import MOST_TEMPERATURES
 from pymc_bdmc.call.pilots import Piloted, squared_length
 from pymc_bdmc.call.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Tunings
 from pymc_bdmc.call.request import CHAINS, DRAWS
-from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.estimators import log_prior_mass, refutes
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
+from pymc_bdmc.run.tasks import AnnealTask
+from pymc_bdmc.run.workers import Pool
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -73,7 +74,7 @@ class Annealing(Piloted):
         log Ẑ of runs that weigh draws from the fit that the `doubt` is about, nats.
     """
 
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
+    def __init__(self, pool: Pool, engine: CompiledEngine, entropy: Entropy, progressbar: bool):
         super().__init__(pool, engine, entropy)
         self._progressbar = progressbar
         self._scouts: dict[tuple[str, int], list[Run]] = {}

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bdmc.base.types import Population, Run
+from pymc_bdmc.base.types import Run, Tuning
 from pymc_bdmc.engines.compiled.draws import DrawTuning
-from pymc_bdmc.engines.compiled.loops import Table
-from pymc_bdmc.engines.compiled.pilot import PathTuning
-from pymc_bdmc.engines.tasks import Fit
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.combined import Combination
 from pymc_bdmc.reference.defensive import Defensive
@@ -23,12 +20,14 @@ from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.sparse import Sparsity
 from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.chain import Table
+from pymc_bdmc.run.tasks import Fit
 from pymc_bdmc.simulations import Simulated
 
 _TYPES: dict[str, Any] = {
     each.__name__: each for each in (
         AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
-        PathTuning, Population, Reference, Run, Simulated, Sparsity, StepTuning, Table,
+        Reference, Run, Simulated, Sparsity, StepParameters, Table, Tuning,
     )
 }  # fmt: skip
 """The only types that reading a file can create, besides plain values and arrays."""

@@ -12,7 +12,7 @@ from pymc_bdmc.call.request import Request
 from pymc_bdmc.call.session import Session, open_session, open_store
 from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.posterior import posterior_states
-from pymc_bdmc.engines import TunedEngine, make_engine
+from pymc_bdmc.engines import CompiledEngine, StepEngine, make_engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Campaign:
     request : Request
     loan : Loan
         With the density.
-    engine : TunedEngine
+    engine : CompiledEngine | StepEngine
     starts : sequence of Point
         States from which reverse runs on the real data start.
     session : Session
@@ -34,7 +34,7 @@ class Campaign:
 
     request: Request
     loan: Loan
-    engine: TunedEngine
+    engine: CompiledEngine | StepEngine
     starts: Sequence
     session: Session
     started: float
@@ -62,7 +62,7 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     loan.give_back()
 
 
-def _engine(request: Request, loan: Loan) -> TunedEngine:
+def _engine(request: Request, loan: Loan) -> CompiledEngine | StepEngine:
     """Return the engine of a request, which fits its simulation, its path and the machine."""
     given = request.compilation
     if request.simulation and request.needs_simulated:

@@ -10,16 +10,17 @@ from pymc_bdmc.base.schedules import thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Fitting, Piloting, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Tuning
 from pymc_bdmc.call.preparation import DataSets, Preparation, Tunings
-from pymc_bdmc.engines.tasks import ModelEngine, PilotTask, RefitTask
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.paths import Path, PriorPath
 from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.tasks import PilotTask, RefitTask
+from pymc_bdmc.run.workers import Pool
 
 
 class Piloted(Preparation, ABC):
     """A preparation whose tunings are from pilots; see `Preparation`."""
 
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
+    def __init__(self, pool: Pool, engine: CompiledEngine, entropy: Entropy):
         super().__init__(pool, engine, entropy)
         self._tunings: dict[tuple[str, int], Tuning] = {}
 
@@ -32,7 +33,7 @@ class Piloted(Preparation, ABC):
         """Return tunings of the kernel along a path, one for each data set.
 
         The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
-        others take over its step sizes, and only the fit is made anew (`ModelEngine.adapted`). On
+        others take over its step sizes, and only the fit is made anew. On
         other paths every data set has pilots of its own; with ``fits=False`` those after the first
         leave β = 1 before they mix, since nothing is fitted to their last states.
 

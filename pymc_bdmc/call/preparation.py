@@ -11,9 +11,9 @@ from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.types import Run, Tuning
 from pymc_bdmc.density.hard_variables import with_necks
-from pymc_bdmc.engines.tasks import ModelEngine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.paths import Path
+from pymc_bdmc.run.workers import Pool
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """Data sets by number; 0 is the real data."""
@@ -35,7 +35,7 @@ class Preparation(ABC):
     Parameters
     ----------
     pool : Pool
-    engine : ModelEngine
+    engine : CompiledEngine
     entropy : int or sequence of int
         A preparation has streams that no weighted run uses, and never sees θ*.
 
@@ -63,7 +63,7 @@ class Preparation(ABC):
     weighs_real = False
     doubt = ""
 
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
+    def __init__(self, pool: Pool, engine: CompiledEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self.gradients: Counter[str] = Counter()
 

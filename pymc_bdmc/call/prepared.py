@@ -21,7 +21,7 @@ from pymc_bdmc.call.rounds import Plan, Runs
 from pymc_bdmc.call.sets import Sets
 from pymc_bdmc.call.weighing import Weighing
 from pymc_bdmc.density.hard_variables import hard_variables, sum_out
-from pymc_bdmc.engines import ModelEngine
+from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.paths import Path, PriorPath
 from pymc_bdmc.simulations import Simulated
 
@@ -67,7 +67,7 @@ def prepare(campaign: Campaign) -> Prepared:
     _tell_what_is_corrected(campaign)
     _tell_what_to_sum_out(campaign)
     # Its further powers are used only if nothing speaks against a reference.
-    engine = cast(ModelEngine, campaign.engine)
+    engine = cast(CompiledEngine, campaign.engine)
     common = campaign.session.pool, engine, campaign.session.entropy
     simulated: dict[int, list[Simulated]] = {}
     annealing, told, refused = Annealing(*common, request.resources.progressbar), "", 0

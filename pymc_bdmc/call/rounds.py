@@ -16,10 +16,10 @@ from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Annealing, Direction, Point, Tuning
 from pymc_bdmc.call.options import Limits
-from pymc_bdmc.engines.recorder import Recorder
-from pymc_bdmc.engines.tasks import AnnealTask
-from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.run.recorder import Recorder
+from pymc_bdmc.run.tasks import AnnealTask
+from pymc_bdmc.run.workers import Pool
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
@@ -83,7 +83,7 @@ class Side[T: Tuning | None]:
         """Return the number of tasks in a round."""
         return -(-self.chains // plan.block_size)
 
-    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask[T]:
+    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask:
         """Return one task of the round: a run of several particles, or a block of chains."""
         source = self.sources[index % len(self.sources)] if self.sources else None
         goes_up = self.group in ("real", "forward")

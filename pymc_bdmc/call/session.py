@@ -12,9 +12,9 @@ from pymc_bdmc.base.streams import Entropy, entropy_of
 from pymc_bdmc.call.options import Resources
 from pymc_bdmc.call.rounds import Round, Runs, anneal_in_rounds
 from pymc_bdmc.call.store import Store, StoredPool, reporter
-from pymc_bdmc.engines.tasks import Engine
-from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.results.verdict import warn
+from pymc_bdmc.run.tasks import Engine
+from pymc_bdmc.run.workers import Pool
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ def _fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTre
     scouts = preparation.scouts({0: density.data}, path)
     states = last_states(
         density, [(run.ends, run.weights) for run in scouts],
-        np.array([run.log_weight for run in scouts]), [run.population.ancestors for run in scouts],
+        np.array([run.log_weight for run in scouts]), [run.ancestors for run in scouts],
         stream(campaign.session.entropy, Purpose.FIT), len(scouts[0].weights),
     )  # fmt: skip
     if "posterior" not in states:

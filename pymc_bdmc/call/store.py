@@ -19,8 +19,8 @@ from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.call.files import DamagedRecord, read_record, replacing, write_record
 from pymc_bdmc.call.rounds import Report, Round
 from pymc_bdmc.density.identity import digest
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.run.tasks import AnnealTask, PilotTask
+from pymc_bdmc.run.workers import Workers
 
 _log = logging.getLogger("pymc.bdmc")
 

@@ -18,8 +18,8 @@ from pymc_bdmc.call.rounds import Plan, Round, Runs, Side
 from pymc_bdmc.call.session import open_session, open_store
 from pymc_bdmc.call.store import origin
 from pymc_bdmc.call.tree import annealed_groups, rounds_dataset
-from pymc_bdmc.engines.blocks import BlockEngine, BlockSystem, SideBySide
 from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.run.blocks import BlockEngine, BlockSystem, SideBySide
 
 _BYTES_A_CHAIN = 100
 """Bytes of log weights, prior draws and acceptance of both directions."""

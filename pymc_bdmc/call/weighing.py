@@ -15,11 +15,12 @@ from pymc_bdmc.call.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Prepa
 from pymc_bdmc.call.request import CHAINS
 from pymc_bdmc.call.sets import Sets
 from pymc_bdmc.density.latent import latent_variables
-from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
+from pymc_bdmc.run.tasks import AnnealTask, Fit, FitTask
+from pymc_bdmc.run.workers import Pool
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -55,7 +56,7 @@ class Weighing(Preparation):
     def __init__(
         self,
         pool: Pool,
-        engine: ModelEngine,
+        engine: CompiledEngine,
         entropy: Entropy,
         states_from_prior: Callable[[DataSets], Point],
     ):

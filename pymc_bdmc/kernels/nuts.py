@@ -10,7 +10,7 @@ from pymc.step_methods.hmc import NUTS as PyMCNUTS
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
+from pymc_bdmc.kernels.hmc import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 from pymc_bdmc.reference.metric import draw_momentum, velocity_of

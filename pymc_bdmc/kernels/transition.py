@@ -17,18 +17,85 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.prior_move import Draw, prior_move
 from pymc_bdmc.kernels.state import (
     Parameters,
     State,
     Target,
     Workspace,
+    copy,
+    copy_vector,
     evaluate,
+    evaluate_terms,
     state_at,
+    tempered,
 )
 from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.normal import standard_normal
 from pymc_bdmc.reference.student import Reference
+
+
+class Draw(NamedTuple):
+    """Draw of θ from the prior, or none, in which case ``theta`` is not used."""
+
+    exists: bool
+    theta: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def no_draw():
+    """Return the value for a transition without a move to the prior."""
+    return Draw(False, np.empty(0))
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def prior_move(target, beta, draw, state, work, rng):
+    """Move to an independent prior draw of θ with probability min(1, exp(β (ℓ′ − ℓ))).
+
+    At low β the move forgets the past; at any β it leads out of regions where the data fit much
+    worse.
+    """
+    proposal = work.proposal
+    copy_vector(draw, proposal.theta)
+    evaluate(target, proposal)
+    log_ratio = beta * (proposal.terms[1] - state.terms[1])
+    accepted = log_ratio > np.log(1.0 - rng.random())
+    if accepted and tempered(proposal, beta) > -np.inf:
+        copy(proposal, state)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def discrete_scan(target, beta, parameters, state, work, backwards, rng):
+    """Update the discrete elements in turn, or ``backwards``; return a `Move`.
+
+    For an element with finitely many values another value is proposed uniformly (a flip if there
+    are two). Any other element takes a symmetric step of random length, of the order of its
+    ``widths``.
+    """
+    categories, widths = target.categories, parameters.widths
+    proposal = work.proposal
+    copy_vector(state.theta, proposal.theta)
+    total, first = 0.0, state.log_prior_gradient.size  # after the continuous elements
+    n = categories.size
+    for k in range(n):
+        j = n - 1 - k if backwards else k
+        old = state.theta[first + j]
+        if categories[j] > 0:
+            new = float(int(rng.random() * (categories[j] - 1)))
+            if new >= old:
+                new += 1.0
+        else:
+            length = 1.0 + np.floor(2.4 * widths[j] * abs(standard_normal(rng)) * rng.random())
+            new = old + length if rng.random() < 0.5 else old - length
+        proposal.theta[first + j] = new
+        evaluate_terms(target, proposal)
+        acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
+        total += acceptance
+        if rng.random() < acceptance:
+            state.theta[first + j] = new
+            copy_vector(proposal.terms, state.terms)
+        else:
+            proposal.theta[first + j] = old
+    return Move(total / n, False, 0)
 
 
 class Setting(NamedTuple):

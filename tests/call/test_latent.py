@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled import engine, fitting, nested
-from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.paths import fitted
+from pymc_bdmc.run.tasks import FitTask
 from tests.call.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
 

@@ -12,7 +12,7 @@ from pymc_bdmc.base.types import Direction, Population, Run
 from pymc_bdmc.call.options import Limits
 from pymc_bdmc.call.rounds import Plan, Runs, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.engines import AnnealTask
-from pymc_bdmc.engines.tasks import PilotTask
+from pymc_bdmc.run.tasks import PilotTask
 from tests.models import beta_bernoulli, conjugate_regression
 
 OPTIONS = dict(

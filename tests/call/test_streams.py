@@ -10,7 +10,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.streams import Fitting, Piloting
 from pymc_bdmc.call.choice import Refusal
 from pymc_bdmc.call.weighing import Weighing
-from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.run.workers import Workers
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 

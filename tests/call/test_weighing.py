@@ -10,10 +10,10 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.call import Size, prepared
 from pymc_bdmc.call.choice import Refusal
 from pymc_bdmc.call.weighing import Weighing
-from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
 from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
 from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.run.tasks import Fit
 from tests.models import (
     SD_SCHOOLS,
     SIGMAS,

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.engines.compiled.loops import FINISHED, RunPlan, RunRecord, anneal_run
+from pymc_bdmc.run.chain import FINISHED, RunPlan, RunRecord, anneal_run
 
 
 @njit(cache=True)

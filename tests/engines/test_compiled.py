@@ -24,17 +24,17 @@ from pymc_bdmc.density.jitted import JittedDensity
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops, runs
-from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table
-from pymc_bdmc.engines.compiled.population import Trace
-from pymc_bdmc.engines.mean_curve import MeanCurve, next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.plan.mean_curve import MeanCurve, next_beta
+from pymc_bdmc.plan.pilot import Trace
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import (
     log_reference,
     make_reference,
     mix_references,
 )
+from pymc_bdmc.run.chain import PathParameters, RunPlan, Table
 from tests.engines import short_runs
 from tests.engines.test_identities import (
     STANDARD_ERRORS,

@@ -22,7 +22,6 @@ from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.scan import share_beyond
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
-from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.reference.metric import Metric, metric_of, root_of
 from pymc_bdmc.reference.student import (
     draw_reference,
@@ -30,6 +29,7 @@ from pymc_bdmc.reference.student import (
     make_reference,
     mix_references,
 )
+from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 FORWARD, REVERSE = Direction

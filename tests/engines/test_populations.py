@@ -17,10 +17,10 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
-from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, anneal_run
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
+from pymc_bdmc.run.chain import PathParameters, RunPlan, Table, anneal_run
+from pymc_bdmc.run.resampling import MAX_PLACES, effective_size, places, resample, update_weights
 from tests.engines.short_runs import driver
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
@@ -203,12 +203,12 @@ def test_weights_of_a_population():
     ells = np.array([-1e30, -5000.0, -3.0, -2.0, -np.inf])
     weights, total = np.full(5, 0.2), 0.0
     for increment in (0.3, 0.7):
-        highest, rest = reweigh(weights, ells, increment)
+        highest, rest = update_weights(weights, ells, increment)
         total += increment * highest + rest
     assert total == pytest.approx(logsumexp(ells) - np.log(5), rel=1e-14)
     np.testing.assert_allclose(weights, softmax(ells), rtol=1e-12)
     assert effective_size(weights) == pytest.approx(1 / np.sum(softmax(ells) ** 2))
-    assert reweigh(np.ones(1), np.array([-np.inf]), 0.1)[1] == -np.inf
+    assert update_weights(np.ones(1), np.array([-np.inf]), 0.1)[1] == -np.inf
 
 
 def test_places_are_few_and_the_same_for_every_run():

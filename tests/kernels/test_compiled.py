@@ -16,7 +16,6 @@ from scipy.special import gammaln, softmax
 
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.prior_move import no_draw, prior_move
 from pymc_bdmc.kernels.state import (
     Parameters,
     Target,
@@ -27,7 +26,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import Setting
+from pymc_bdmc.kernels.transition import Setting, no_draw, prior_move
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import no_reference
 from tests.mutants import MOVES, broken_kernels, compile_kernels

@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor
 import pytest
 from pymc.step_methods.arraystep import ArrayStepShared
+from pymc_bdmc.kernels.tuning import StepTuning
 from scipy import stats
 from scipy.special import softmax
 
@@ -15,10 +16,9 @@ from pymc_bdmc.base.schedules import linear, thermodynamic_length
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import PilotTask, StepEngine
-from pymc_bdmc.engines.steps.pilot import combine, pilot, pilot_betas
 from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
 from pymc_bdmc.kernels.steps import check_frozen
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.plan.step_pilot import combine, pilot, pilot_betas
 
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])
 ALPHA = 1e-3

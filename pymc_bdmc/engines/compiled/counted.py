@@ -11,6 +11,7 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 from pymc_bdmc.reference.student import Slopes
+from pymc_bdmc.run.loop import Stopped
 
 UNLIKELY, FEW_ELEMENTS = 0.1, 5
 """States too unlikely to judge a fit by: this share of a normal posterior of at most so many
@@ -18,10 +19,6 @@ elements. Chosen: with 61 elements, the 10 % cut lies 38 nats below the top, and
 regressions pass states there that no fit needs to cover."""
 TIMED = 32
 """Number of calls that are timed. To read the clock of a thread can take longer than a call."""
-
-
-class Stopped(Exception):
-    """An engine was stopped."""
 
 
 class Counted:

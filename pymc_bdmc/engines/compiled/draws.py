@@ -1,20 +1,19 @@
 """Runs that need no annealing: importance sampling from a reference near the posterior."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_bdmc.base.types import Point, Population, Run
+from pymc_bdmc.base.types import Point, Run, Tuning
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import log_weights_at
-from pymc_bdmc.engines.tasks import MOST_VARIANCE
 from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.defensive import Defensive
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.student import AnyReference
+from pymc_bdmc.run.tasks import MOST_VARIANCE
 
 REMEMBERED, MARGIN = 1e-3, 2.0
 """Share of its start that a burn-in may remember, and the factor by which the largest weight may
@@ -29,36 +28,11 @@ weights are known to be light, and more draws are cheaper than annealing."""
 
 
 @dataclass(frozen=True, eq=False)
-class DrawTuning:
+class DrawTuning(Tuning):
     """Tuning of runs with T = 1 that weigh draws from a reference, which no kernel moves.
 
-    Attributes
-    ----------
-    reference : AnyReference
-    mean_log_likelihood : ndarray of shape (2,)
-        Means of g = log p + ℓ − log r under r and under the posterior, nats.
-    prior_log_likelihood : ndarray of shape (S,)
-        g > −∞ at draws from r, nats.
-    gradient_evaluations : int
-        Cost of the fit.
-    gradients_a_move : float
-        Evaluations of log p + ℓ that a draw and its weight take.
-    seconds_a_move : float
-        CPU seconds of them.
+    ℓ is g = log p + ℓ − log r, and a move is an evaluation of a draw and its weight.
     """
-
-    reference: AnyReference
-    mean_log_likelihood: np.ndarray
-    prior_log_likelihood: np.ndarray
-    gradient_evaluations: int
-    gradients_a_move: float = 1.0
-    seconds_a_move: float = field(default=np.nan, compare=False)
-    path_betas: ClassVar[np.ndarray] = np.array([0.0, 1.0])
-    accepted_draws: ClassVar[int] = 1
-    rhat: ClassVar[float] = np.nan
-    last_log_likelihood: ClassVar[np.ndarray] = np.empty(0)
-    fit: ClassVar[None] = None
-    peaks: ClassVar[int] = 0
 
     @property
     def is_nested(self) -> bool:
@@ -82,10 +56,6 @@ class DrawTuning:
             return burn_in
         moves = np.log(REMEMBERED) / np.log1p(-1 / (MARGIN * largest))
         return min(burn_in, int(np.ceil(moves)))
-
-    def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Return NaN at each β."""
-        return np.full(len(betas), np.nan)
 
 
 def most_variance(reference: AnyReference) -> float:
@@ -176,7 +146,9 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int, of_start: Mapping[str, f
         evaluations,
         ends,
         weights,
-        Population(sizes, np.zeros(2, dtype=bool), n),
+        sizes,
+        np.zeros(2, dtype=bool),
+        n,
         1,
         of_start=of_start,
     )

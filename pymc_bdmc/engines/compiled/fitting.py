@@ -23,13 +23,13 @@ from pymc_bdmc.engines.compiled.improving import (
 from pymc_bdmc.engines.compiled.nested import NoFit, Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.scan import share_beyond
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, CLIMBS, LOST, OVERLOOKED, fit_to_tops
-from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.defensive import Defensive
 from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.reference.student import AnyReference, Reference, metric_at
+from pymc_bdmc.run.tasks import MOST_VARIANCE, Fit
 
 FEW_CLIMBS = 4
 """Fewest climbs from prior draws for each known top on similar data."""

@@ -55,8 +55,8 @@ class Recorder:
         places = slice(first, first + n)
         found = {
             "log_weight": run.log_weight,
-            "least_effective_size": run.population.effective_size.min(),
-            "ancestors": run.population.ancestors,
+            "least_effective_size": run.effective_size.min(),
+            "ancestors": run.ancestors,
             **run.of_start,
         }
         if self._judges_acceptance:
@@ -66,10 +66,10 @@ class Recorder:
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
         if run.row_log_weight is not None:
             self._rows[first] = run.row_log_weight
-        self._resamplings += run.population.resampled
+        self._resamplings += run.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._are_populations = run.population.effective_size[0] > 1  # at β = 0 all count
+        self._are_populations = run.effective_size[0] > 1  # at β = 0 all count
         self.n_finished += n
         if run.ends:
             self.ends[first] = run.ends, run.weights
@@ -123,7 +123,7 @@ class _Moments:
             self._mean += deviation * n / self._n
             self._squares += n * (deviation * (run.log_likelihood - self._mean))
             self._squares += n * np.square(run.log_likelihood_sd)
-        self._sizes += n * run.population.effective_size
+        self._sizes += n * run.effective_size
         known = _known_parts(run)
         self._acceptance += n * known.mean(axis=1) if known.size else np.nan
 

@@ -198,7 +198,7 @@ def open_workers(
 
     Examples
     --------
-    >>> from pymc_bdmc.engines.workers import open_workers
+    >>> from pymc_bdmc.run.workers import open_workers
     >>> from pymc_bdmc.base.interrupts import interruptible
     >>> class Double:
     ...     def __init__(self, x):

@@ -1,0 +1,139 @@
+"""Tasks that a pool gives to an engine, such as pilots and runs, and a search's result."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pymc_bdmc.base.types import Direction, Point, Run, Tuning
+from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.workers import Workers
+
+
+class Engine(Protocol):
+    """What anneals, and gives its tasks to workers."""
+
+    @property
+    def description(self) -> str:
+        """Return the kernels and their variables, in the order of application."""
+
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> AbstractContextManager[Workers]:
+        """Return workers whose tasks share the engine or use copies of it."""
+
+    def run(self, task: "AnnealTask") -> Run | None:
+        """Anneal one run, or a block of chains, from its own starts; None if it was stopped."""
+
+
+@dataclass(frozen=True, eq=False)
+class PilotTask:
+    """Task of one pilot on given observed data."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    reference: Reference | None = None
+    until_mixed: bool = True
+    """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit needs."""
+
+    def run(self, engine: Any) -> Tuning | None:
+        """Return the tuning of the pilot; None if it was stopped."""
+        return engine.pilot(self)
+
+
+MOST_VARIANCE = 5.0
+"""Largest relative variance of the weights of draws from a good `Fit`."""
+
+
+class Fit(NamedTuple):
+    """Result of a search for a reference whose draws need no annealing."""
+
+    tuning: Tuning | None
+    """Tuning of runs with T = 1, whose particles do not move; None if the search failed."""
+    reason: str
+    """How the reference was found, or why the search failed."""
+    variance: float
+    """Relative variance v of the weight of a draw. N draws have a gap of about v/N nats."""
+    gradient_evaluations: int
+    """Cost, in evaluations of log p + ℓ with or without its gradient."""
+    most_variance: float = MOST_VARIANCE
+    """The largest relative variance with which the reference may be used."""
+    refuses_given: bool = False
+    """Whether a fit to the given draws, or with the named latent variables, was tried and is far
+    from the posterior."""
+    seconds: float = np.nan
+    """CPU seconds of an evaluation; NaN if not known."""
+    misses: bool = False
+    """Whether the search is not finished, or the fit misses a part of the posterior."""
+    log_weights: np.ndarray = np.empty(0)
+    """log Ẑ of importance sampling from a fit that misses a part, nats; unbiased all the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """Task: search by climbs for a reference whose draws need no annealing; see `Fit`."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: Any = None
+    """Tuning on similar data. Climbs start near its reference."""
+    reference: Reference | None = None
+    """A reference that is judged and not fitted."""
+    degrees_of_freedom: float | None = None
+    """Degrees of freedom of the t distributions, if they were chosen."""
+    latent: Sequence[str] | None = None
+    """Names of the latent variables, if they were chosen."""
+    reached: Point | None = None
+    """States that runs from the prior came to, a row each. Climbs start there too, and the fit must
+    cover them."""
+
+    def run(self, engine: Any) -> Fit | None:
+        """Return the fit; None if it was stopped."""
+        return engine.fit(self)
+
+
+@dataclass(frozen=True, eq=False)
+class RefitTask:
+    """Task: fit the reference of a known tuning to other data."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: Tuning
+
+    def run(self, engine: Any) -> Tuning | None:
+        """Return the known tuning with the new fit and its R̂; None if it was stopped."""
+        return engine.refit(self)
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealTask:
+    """Task of one annealing run on given observed data, or of a block of chains."""
+
+    direction: Direction
+    data: Mapping[str, np.ndarray]
+    betas: np.ndarray
+    """The schedule, shape (T + 1,)."""
+    tuning: Any
+    """`Tuning` of the kernel, the same in both directions; None if there is nothing to tune."""
+    seed: np.random.SeedSequence
+    """The run's stream; forward runs draw their own starts from the prior."""
+    start: Point | None = None
+    """θ* for a reverse run."""
+    burn_in: int = 0
+    """Kernel applications at β = 1 before a reverse run starts."""
+    particles: int = 1
+    chains: int = 1
+    """Number of chains that move side by side; 1 for a run of several particles."""
+    keeps_ends: bool = True
+    """Whether the last states are kept, which may be large."""
+    further_moves: int = 0
+    """Moves of all particles at β = 1 after the last weight, by the compiled engine only. The
+    states after each move are kept as further particles."""
+
+    def run(self, engine: Engine) -> Run | None:
+        """Return the run; None if it was stopped."""
+        run = engine.run(self)
+        return run if run is None or self.keeps_ends else replace(run, ends={})
