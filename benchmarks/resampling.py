@@ -27,11 +27,11 @@ def choose(scheme, weights, ells, kept, rng):
             ancestors[0] = 0
         return ancestors
     if scheme == SYSTEMATIC:
-        return resample(weights, kept, rng)
+        return resample(weights, kept, rng.random())
     # The particles turned on their circle until the kept one is first, in the order of ℓ
     order = np.argsort(ells)
     order = np.roll(order, -np.argmin(order))
-    return order[resample(weights[order], kept, rng)]
+    return order[resample(weights[order], kept, rng.random())]
 
 
 @numba.njit

@@ -40,7 +40,7 @@ THRESHOLDS = {
     ("engines.compiled.fitting", "OVERLOOKED"): "chance that climbs miss one more mode",
     ("engines.compiled.improving", "UNEVEN"): "variance of weights from which a fit is improved",
     ("engines.compiled.fitting", "EVEN"): "variance of weights up to which no nested fit is tried",
-    ("engines.tasks", "MOST_VARIANCE"): "variance of weights up to which draws are weighed",
+    ("run.tasks", "MOST_VARIANCE"): "variance of weights up to which draws are weighed",
     ("engines.compiled.draws", "MOST_TAME_VARIANCE"): "the same if the tails are known",
     ("engines.compiled.fitting", "HEAVY"): "Pareto k up to which draws are weighed",
     ("engines.compiled.fitting", "RARE"): "nats by which a fit lacks density at a missed state",

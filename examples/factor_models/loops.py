@@ -93,7 +93,7 @@ def anneal(moves, model, y, path, states, rng, stop, record):
         highest, rest = update_weights(weights, sign * steps, 1.0)
         log_z += sign * (highest + rest)
         if effective_size(weights) < THRESHOLD * n:
-            states[:] = states[resample(weights, first == 1, rng)]
+            states[:] = states[resample(weights, first == 1, rng.random())]
             weights[:] = 1.0 / n
         if not back:
             for i in range(first, n):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,6 @@ from pymc_bdmc.call.options import Resources
 from pymc_bdmc.call.rounds import Round, Runs, anneal_in_rounds
 from pymc_bdmc.call.store import Store, StoredPool, reporter
 from pymc_bdmc.results.verdict import warn
-from pymc_bdmc.run.tasks import Engine
 from pymc_bdmc.run.workers import Pool
 
 
@@ -74,7 +74,7 @@ def open_store(
 
 @contextmanager
 def open_session(
-    engine: Engine, resources: Resources, store: Store | None, entropy: Entropy, n_tasks: int
+    engine: Any, resources: Resources, store: Store | None, entropy: Entropy, n_tasks: int
 ) -> Iterator[Session]:
     """Lock the store, turn Ctrl-C into a flag, and start workers, no more than there are tasks."""
     with (

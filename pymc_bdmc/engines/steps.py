@@ -14,10 +14,10 @@ from pymc_bdmc.base.types import Moves, Point, Run, Tuning
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.forward_sampling import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.systems import StepSystem
+from pymc_bdmc.engines.systems import ModelSystem, States
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.plan.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.plan.step_pilot import PILOT_CHAINS, combine, pilot, pilot_betas
+from pymc_bdmc.plan.step_pilot import combine, pilot, pilot_betas
 from pymc_bdmc.run.loop import anneal
 from pymc_bdmc.run.tasks import AnnealTask, PilotTask
 from pymc_bdmc.run.workers import Workers, open_workers
@@ -31,7 +31,7 @@ class StepEngine:
     """
 
     no_reference = "since PyMC's step methods move along the path from the prior"
-    pilots = PILOT_CHAINS
+    pilots = 2
     moves_further = has_gradient = stacks_data = False
     meets_undefined = True
     """Nothing counts how often log p is NaN."""
@@ -111,13 +111,22 @@ class StepEngine:
         betas = self.betas if betas is None else betas
         return StepKernel(self.density, self.steps, betas, tuning.kernels)
 
-    def system(self, rng: np.random.Generator) -> StepSystem:
+    def system(self, rng: np.random.Generator) -> ModelSystem:
         """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
         seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
         tasks = [PilotTask(self.density.data, each) for each in seed.spawn(self.pilots)]
         kernel = self.kernel(self.combine([self.pilot(task) for task in tasks]))
         kernel.reset(rng.spawn(1)[0])
-        return StepSystem(self.density, self.description, kernel, self.betas)
+        places = {beta: t for t, beta in enumerate(self.betas.tolist())}
+
+        def advance(points: list, betas: np.ndarray, rng: np.random.Generator) -> States:
+            moved = [
+                kernel.step(places[beta], point)[0] if beta > 0 else point
+                for point, beta in zip(points, betas.tolist(), strict=True)
+            ]
+            return moved, np.array([self.log_likelihood(point) for point in moved])
+
+        return ModelSystem(self.density, self.description, dict, advance)
 
     def log_likelihood(self, point: Point) -> float:
         """Return ℓ of a point on the current data, nats."""

@@ -1,11 +1,12 @@
 """Kernels of a PyMC model outside of runs: applied singly, or in simulated tempering."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.base.types import Kernel, Move, Point
+from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.state import (
@@ -16,7 +17,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import CompiledKernel, Draw, Setting, no_draw
+from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.run.chain import Table
 
@@ -70,9 +71,9 @@ class TunedKernel:
         if jitted.rows:
             target.data[-2:] = self._betas[t - 1 : t + 1]
         row = Table(*(each[t : t + 1] for each in self._table))
-        draw, (place, rest) = no_draw(), divmod(t, self._stride)
+        draw, (place, rest) = np.empty(0), divmod(t, self._stride)
         if self._draws is not None and not rest and place <= len(self._draws):
-            draw = Draw(True, self._draws[place - 1])
+            draw = self._draws[place - 1]
         move = move_rows(target, self._moves, row, draw, self._reverse, thetas, self._rng, terms)
         if not terms.sum() < np.inf:
             self._problem.raise_at(self._betas[t], thetas[0])
@@ -86,91 +87,61 @@ class TunedKernel:
         )  # fmt: skip
 
 
-class ModelSystem:
-    """Part of a system that is common to all models: exact prior draws, restricted to ℓ > −∞."""
+States = tuple[list, np.ndarray]
+"""Present states of all chains, and their ℓ, nats."""
 
-    def __init__(self, density: TemperedDensity, description: str):
+
+class ModelSystem:
+    """A PyMC model as a `System`: exact prior draws, and moves by tuned kernels.
+
+    ``ravel`` converts points to the states that ``advance(states, betas, rng)`` moves, each at its
+    own β > 0. It returns the new states and ℓ of all.
+    """
+
+    def __init__(
+        self,
+        density: TemperedDensity,
+        description: str,
+        ravel: Callable[[Point], Any],
+        advance: Callable[[list, np.ndarray, np.random.Generator], States],
+    ):
         self._density, self.description = density, description
+        self._ravel, self._advance = ravel, advance
         self.trials: list[int] = []
         """Numbers of prior draws until one had ℓ > −∞, for each requested draw."""
 
-    def prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
-        """Draw points from the prior."""
+    def _draw(self, chains: int, rng: np.random.Generator) -> list:
         drawn = [self._density.draw_prior(each) for each in rng.spawn(chains)]
         self.trials += [trials for _, trials in drawn]
-        return [point for point, _ in drawn]
+        return [self._ravel(point) for point, _ in drawn]
 
-
-class StepSystem(ModelSystem):
-    """System of step methods, which move one chain after the other, at the β of a schedule."""
-
-    def __init__(
-        self, density: TemperedDensity, description: str, kernel: Kernel, betas: np.ndarray
-    ):
-        super().__init__(density, description)
-        self._kernel, self._places = kernel, {beta: t for t, beta in enumerate(betas.tolist())}
-
-    def draw_prior(self, chains: int, rng: np.random.Generator) -> list[Point]:
+    def draw_prior(self, chains: int, rng: np.random.Generator) -> States:
         """Draw exactly from the prior restricted to ℓ > −∞."""
-        return self.prior_points(chains, rng)
+        return self._advance(self._draw(chains, rng), np.zeros(chains), rng)
 
-    def step(self, state: list[Point], betas: np.ndarray, rng: np.random.Generator) -> list[Point]:
-        """Apply K_t to every point; at β = 0 draw again from the prior."""
-        return [
-            self._kernel.step(self._places[beta], point)[0]
-            if beta > 0
-            else self.prior_points(1, rng)[0]
-            for point, beta in zip(state, betas.tolist(), strict=True)
-        ]
-
-    def log_likelihood(self, state: list[Point]) -> np.ndarray:
-        """Return ℓ of every point, nats."""
-        return np.array([self._density(point)[1] for point in state])
-
-
-class CompiledState(NamedTuple):
-    """Flat states of all chains, and their ℓ."""
-
-    thetas: np.ndarray
-    """Flat states, shape (chains, d)."""
-    log_likelihood: np.ndarray
-    """ℓ, shape (chains,), nats."""
-
-
-class CompiledSystem(ModelSystem):
-    """System whose chains move in one compiled loop, on the data that the density holds."""
-
-    def __init__(self, problem: Problem, moves: CompiledKernel, table: Table, description: str):
-        super().__init__(problem.density, description)
-        self._problem, self._moves, self._table = problem, moves, table
-
-    def draw_prior(self, chains: int, rng: np.random.Generator) -> CompiledState:
-        """Draw exactly from the prior restricted to ℓ > −∞."""
-        thetas = np.stack([self._problem.jitted.ravel(p) for p in self.prior_points(chains, rng)])
-        return self._moved(thetas, np.zeros(chains), rng)
-
-    def step(
-        self, state: CompiledState, betas: np.ndarray, rng: np.random.Generator
-    ) -> CompiledState:
+    def step(self, state: States, betas: np.ndarray, rng: np.random.Generator) -> States:
         """Apply the kernel of its own β to every chain; at β = 0 draw again from the prior."""
-        thetas, redrawn = state.thetas.copy(), np.flatnonzero(betas == 0)
-        if redrawn.size:
-            thetas[redrawn] = self.draw_prior(redrawn.size, rng).thetas
-        return self._moved(thetas, betas, rng)
+        states, redrawn = list(state[0]), np.flatnonzero(betas == 0)
+        for j, new in zip(redrawn, self._draw(len(redrawn), rng), strict=True):
+            states[j] = new
+        return self._advance(states, betas, rng)
 
-    def _moved(
-        self, thetas: np.ndarray, betas: np.ndarray, rng: np.random.Generator
-    ) -> CompiledState:
-        problem, terms = self._problem.on(self._density.present_data), np.empty((len(betas), 2))
-        table = self._table.at(betas)
-        move_rows(problem.target, self._moves, table, no_draw(), False, thetas, rng, terms)
-        for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-            problem.raise_at(betas[j], thetas[j])
-        return CompiledState(thetas, terms[:, 1].copy())
-
-    def log_likelihood(self, state: CompiledState) -> np.ndarray:
+    def log_likelihood(self, state: States) -> np.ndarray:
         """Return ℓ of every chain, nats."""
-        return state.log_likelihood
+        return state[1]
+
+
+def advance_compiled(
+    problem: Problem, moves: CompiledKernel, table: Table, states: list, betas: np.ndarray,
+    rng: np.random.Generator,
+) -> States:  # fmt: skip
+    """Move flat states by compiled kernels, on the data that the density has now."""
+    problem, terms = problem.on(problem.density.present_data), np.empty((len(betas), 2))
+    thetas = np.array(states)
+    move_rows(problem.target, moves, table.at(betas), np.empty(0), False, thetas, rng, terms)
+    for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
+        problem.raise_at(betas[j], thetas[j])
+    return list(thetas), terms[:, 1].copy()
 
 
 @njit(nogil=True, cache=True)

@@ -85,10 +85,8 @@ class _Scale(Adaptation):
 class _MetropolisScale(_Scale):
     """Access to the scale of Metropolis; adapts more often than PyMC's once in 100 steps."""
 
-    interval = 25
-
     def restart(self, step) -> None:
-        step.tune_interval = step.steps_until_tune = self.interval
+        step.tune_interval = step.steps_until_tune = 25
 
 
 class _SliceWidth(_Scale):
@@ -99,12 +97,8 @@ class _SliceWidth(_Scale):
 class _DifferentialEvolution(_MetropolisScale):
     """Access to the scale and the past states; the kernel is invariant if no state is added."""
 
-    n_states = 64
-
     def read(self, step) -> Values:
-        return super().read(step) | {
-            "history": np.array(upstream.history_of(step)[-self.n_states :])
-        }
+        return super().read(step) | {"history": np.array(upstream.history_of(step)[-64:])}
 
     def write(self, step, values) -> None:
         super().write(step, values)
@@ -115,17 +109,8 @@ class _DifferentialEvolution(_MetropolisScale):
         return super().merge(chains) | {"history": chains[0]["history"]}
 
 
-class _FixedHistory:
+class _FixedHistory(list):
     """Fixed past states from which DEMetropolisZ draws; it cannot add to them."""
-
-    def __init__(self, states: np.ndarray):
-        self._states = states
-
-    def __len__(self):
-        return len(self._states)
-
-    def __getitem__(self, index):
-        return self._states[index]
 
     def append(self, state):
         pass

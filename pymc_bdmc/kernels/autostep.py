@@ -29,7 +29,6 @@ from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
-MAX_HALVINGS = 8
 MAX_ERROR = 1.0
 """Largest change of the energy in a pair of steps, nats."""
 
@@ -75,7 +74,7 @@ def join(target, beta, metric, step_size, energy, work):
     near = work.proposal, work.momentum
     far, third = (work.edges[0], work.edge_momenta[0]), (work.edges[1], work.edge_momenta[1])
     gradients = 0
-    for halvings in range(MAX_HALVINGS + 1):
+    for halvings in range(9):
         size = step_size / (1 << halvings)
         far_energy, cost = step_twice(target, beta, metric, size, near, far, work.velocity)
         gradients += cost

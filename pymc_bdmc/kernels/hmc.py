@@ -13,8 +13,6 @@ from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, evaluate_terms,
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
-MAX_STEPS = 16
-"""Most steps of a trajectory; several short ones at increasing β are better than a long one."""
 TRAJECTORY = 0.5 * np.pi
 """Mean length of a trajectory, after which a standard normal variable forgets its start."""
 OUTER = 2 * 0.21178
@@ -56,7 +54,8 @@ def draw_trajectory(typical_step_size, rng):
     """Draw the number of steps, which is even, and their size."""
     longest = typical_step_size * (0.8 + 0.4 * rng.random())
     time = TRAJECTORY * (0.85 + 0.3 * rng.random())
-    n_steps = 2 * int(min(max(np.ceil(0.5 * time / longest), 1.0), MAX_STEPS // 2))
+    # At most 16 steps: several short trajectories at increasing β are better than a long one.
+    n_steps = 2 * int(min(max(np.ceil(0.5 * time / longest), 1.0), 8))
     return n_steps, min(longest, time / n_steps)
 
 

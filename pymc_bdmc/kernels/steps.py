@@ -226,14 +226,11 @@ def _reverse(step: BlockedStep) -> BlockedStep:
         return step.reversal()
     if isinstance(step, Slice):
         return _reversed_scan(step)
-    if isinstance(step, BinaryGibbsMetropolis) and not step.shuffle_dims:
-        reversed_step = copy.copy(step)
-        reversed_step.order = step.order[::-1]
-        return reversed_step
-    if isinstance(step, CategoricalGibbsMetropolis) and not step.shuffle_dims:
-        reversed_step = copy.copy(step)
-        reversed_step.dimcats = step.dimcats[::-1]
-        return reversed_step
+    for kind, scan in (BinaryGibbsMetropolis, "order"), (CategoricalGibbsMetropolis, "dimcats"):
+        if isinstance(step, kind) and not step.shuffle_dims:
+            reversed_step = copy.copy(step)
+            setattr(reversed_step, scan, getattr(step, scan)[::-1])
+            return reversed_step
     return step
 
 

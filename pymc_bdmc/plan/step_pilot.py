@@ -13,8 +13,6 @@ from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
 from pymc_bdmc.kernels.steps import summarize
 from pymc_bdmc.plan.mean_curve import MeanCurve
 
-PILOT_CHAINS = 2
-"""Number of independent pilots on a data set. Chosen."""
 PILOT_STEPS, STRIDE_STEPS = 150, 50
 """Numbers of steps at each temperature of the pilot, and at intermediate ones. Chosen."""
 

@@ -123,14 +123,15 @@ class SideBySide:
                 )
             return ell
 
-        return anneal_block(task, move, log_likelihood, stop)
+        return anneal_block(task.direction, task.betas, move, log_likelihood, stop)
 
 
 def anneal_block(
-    task: AnnealTask,
+    direction: Direction,
+    betas: np.ndarray,
     move: Callable[[int], float],
     log_likelihood: Callable[[], np.ndarray],
-    stop: np.ndarray,
+    stop: np.ndarray | None = None,
 ) -> Run:
     r"""Run chains side by side along β and return their log weights.
 
@@ -141,22 +142,22 @@ def anneal_block(
     returns ℓ of the present states, nats. If ``stop`` is set, the run ends early and its log
     weights are NaN.
     """
-    last = len(task.betas) - 1
-    increments = np.append(np.diff(task.betas), 0.0)
-    log_weight = np.zeros(task.chains)
+    last, increments = len(betas) - 1, np.append(np.diff(betas), 0.0)
     mean, sd, acceptance = np.full((3, last + 1), np.nan)
+    log_weight = np.zeros(1)
 
     def measure(t: int) -> None:
+        nonlocal log_weight
         # In both directions ℓ of the state at β_t is multiplied by the increment that follows.
-        ell = log_likelihood()[: task.chains]
+        ell = log_likelihood()
         mean[t], sd[t] = ell.mean(), ell.std()
-        log_weight[:] += increments[t] * ell
+        log_weight = log_weight + increments[t] * ell
 
-    measure(task.direction.start(last))
-    for t, arrival in task.direction.moves(last):
-        if stop[0]:
+    measure(direction.start(last))
+    for t, arrival in direction.moves(last):
+        if stop is not None and stop[0]:
             log_weight[:] = np.nan
             break
         acceptance[t] = move(t)
         measure(arrival)
-    return Run.of_block(task.direction, log_weight, mean, sd, acceptance)
+    return Run.of_block(direction, log_weight, mean, sd, acceptance)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bdmc.base.compiling import declare, njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.state import (
     Parameters,
@@ -19,19 +19,14 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import (
-    SIGNATURE,
     CompiledKernel,
-    Draw,
     Setting,
-    no_draw,
 )
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.loop import Stopped
 
 FINISHED, INFINITE, STOPPED = range(3)
-
-declare(Target, SIGNATURE.args[0])
 
 
 class Table(NamedTuple):
@@ -154,7 +149,7 @@ def anneal_chain(target, kernel, plan, theta, rng, stop, records):
         make_states(1, theta.size, n_continuous),
         make_workspace(theta.size, n_continuous),
     )
-    state, nothing = state_at(states, 0), no_draw()
+    state, nothing = state_at(states, 0), np.empty(0)
     copy_vector(theta, state.theta)
     evaluate(target, state)
     arrival = last if plan.reverse else 0
@@ -170,7 +165,7 @@ def anneal_chain(target, kernel, plan, theta, rng, stop, records):
             arrival = min(plan.burn_in + last - k, last) if plan.reverse else t
             draw, place = nothing, t // plan.stride - 1
             if k > plan.burn_in and t % plan.stride == 0 and place < len(plan.draws):
-                draw = Draw(True, plan.draws[place])
+                draw = plan.draws[place]
             parameters = parameters_between(table, plan.rows[t], plan.fractions[t], scale, widths)
             setting = Setting(plan.betas[t], parameters, draw, plan.reversal)
             move = kernel.transitions(target, setting, states, 0, work, rng)
@@ -223,7 +218,7 @@ def move_all(target, kernel, beta, table, place, states, first, rng):
     size, n_continuous = states.theta.shape[1], table.scales.shape[1]
     scale, widths = np.empty(n_continuous), np.empty(table.widths.shape[1])
     parameters = parameters_between(table, place[0], place[1], scale, widths)
-    setting = Setting(beta, parameters, no_draw(), False)
+    setting = Setting(beta, parameters, np.empty(0), False)
     work = make_workspace(size, n_continuous)
     move = kernel.transitions(target, setting, states, first, work, rng)
     return move.acceptance, move.diverging, move.gradient_evaluations

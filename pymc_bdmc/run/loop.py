@@ -99,12 +99,12 @@ def anneal_particles(
         record.effective_size[t] = effective_size(weights)
         if allowed[t] and record.effective_size[t] < THRESHOLD * n:
             record.resampled[t] = True
-            ancestors = resample(weights, trail is not None, rng)
+            ancestors = resample(weights, trail is not None, rng.random())
             particles.take(ancestors, None if trail is None else trail[t])
             roots, weights[:] = roots[ancestors], 1 / n
         record.add(t, particles.move(t, first))
         ells = particles.log_likelihoods(t, first)
-        if first:
+        if trail is not None:
             ells[0] = record.mean[t]
         record.mean[t] = mean_of(weights, ells)
     return weights, len(np.unique(roots[weights > 0]))

@@ -89,12 +89,13 @@ def systematic(weights, n, phase):
 
 
 @njit(nogil=True, cache=True)
-def resample(weights, conditional, rng):
-    """Draw the ancestors of all N particles; each has N times its normalised weight copies.
+def resample(weights, conditional, phase):
+    """Draw the ancestors of all N particles, by one uniform number in [0, 1).
 
-    If ``conditional``, particle 0 is its own ancestor, and the others are drawn given that.
+    Each particle has N times its normalised weight copies on average. If ``conditional``, particle
+    0 is its own ancestor, and the others are drawn given that.
     """
-    n, phase, own = weights.size, rng.random(), 0
+    n, own = weights.size, 0
     if conditional:
         # Given that particle 0 is chosen, one of its points is anywhere between its ends.
         point = n * (weights[0] / np.cumsum(weights)[-1]) * phase

@@ -1,32 +1,13 @@
-"""Tasks that a pool gives to an engine, such as pilots and runs, and a search's result."""
+"""Tasks that workers give to an engine: pilots, fits and runs. They are plain data."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_bdmc.base.types import Direction, Point, Run, Tuning
 from pymc_bdmc.reference.student import Reference
-from pymc_bdmc.run.workers import Workers
-
-
-class Engine(Protocol):
-    """What anneals, and gives its tasks to workers."""
-
-    @property
-    def description(self) -> str:
-        """Return the kernels and their variables, in the order of application."""
-
-    def pool(
-        self, cores: int, stop: np.ndarray, executor: Executor | None = None
-    ) -> AbstractContextManager[Workers]:
-        """Return workers whose tasks share the engine or use copies of it."""
-
-    def run(self, task: "AnnealTask") -> Run | None:
-        """Anneal one run, or a block of chains, from its own starts; None if it was stopped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +114,7 @@ class AnnealTask:
     """Moves of all particles at β = 1 after the last weight, by the compiled engine only. The
     states after each move are kept as further particles."""
 
-    def run(self, engine: Engine) -> Run | None:
+    def run(self, engine: Any) -> Run | None:
         """Return the run; None if it was stopped."""
         run = engine.run(self)
         return run if run is None or self.keeps_ends else replace(run, ends={})

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call.options import Limits
 from pymc_bdmc.call.rounds import Plan, Runs, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.engines import AnnealTask
@@ -88,8 +88,7 @@ class GaussianWork:
             variance = 8 / (len(blank) - 1)
             weight = sign * variance / 2 + np.sqrt(variance) * noise
             zeros = blank.astype(int)
-            population = Population(blank, zeros, 1)
-            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), population)
+            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), blank, zeros, 1)
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)

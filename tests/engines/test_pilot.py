@@ -8,7 +8,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.engines.compiled import pilot
+from pymc_bdmc.plan import pilot
 from pymc_bdmc.plan.pilot import (
     ITERATIONS,
     LEAST_STILLNESS,

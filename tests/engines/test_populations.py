@@ -19,9 +19,9 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.run.chain import PathParameters, RunPlan, Table, anneal_run
+from pymc_bdmc.run.chain import Plan, Table
 from pymc_bdmc.run.resampling import MAX_PLACES, effective_size, places, resample, update_weights
-from tests.engines.short_runs import driver
+from tests.engines.short_runs import chains, populations
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
@@ -118,25 +118,28 @@ def log_weights(system, direction, particles, fault=None, reversal=True):
     if not fault:
         return short_runs(system, direction, starts, system.reference, rng, reversal=reversal)
     with broken_loops().having(fault):
-        loop = broken_loops().anneal_run
-        return short_runs(system, direction, starts, system.reference, rng, loop)
+        return short_runs(system, direction, starts, system.reference, rng, broken_loops())
 
 
-def short_runs(system, direction, starts, reference, rng, loop=anneal_run, reversal=True):
+def short_runs(system, direction, starts, reference, rng, broken=None, reversal=True):
     """Log weights of runs from these starts."""
     n = system.width
     m = starts.shape[2] - n
-    table = Table(np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)), np.zeros((2, 0)),
-                  np.ones((2, m)))  # fmt: skip
-    tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
+    table = Table(np.array([0.5, 1.0]), np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)),
+                  np.zeros((2, 0)), np.ones((2, m)))  # fmt: skip
+    rows, fractions = np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS))
     compiled = engine(system)
     draws, reverse = np.empty((len(starts), 0, starts.shape[2])), direction is REVERSE
-    plan = RunPlan(
-        BETAS, tuning, starts[0], reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
+    plan = Plan(
+        BETAS, table, rows, fractions, reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
         in_turn(system),
     )  # fmt: skip
-    target = compiled.on(compiled.density.data, reference).target
-    return driver(loop)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
+    problem, kernel = compiled.on(compiled.density.data, reference), KERNELS[system.kernel].compiled
+    if starts.shape[1] > 1:
+        loop = {"anneal_particles": broken.anneal_particles} if broken else {}
+        return populations(problem, kernel, plan, starts, rng, **loop)
+    loop = (broken.anneal_chain,) if broken else ()
+    return chains(*loop)(problem.target, kernel, plan, starts[:, 0], draws, rng)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_the_law_of_resampling(weights):
     weights, n = np.array(weights), 20_000
     rng = np.random.default_rng(1)
     free, kept = (
-        np.array([np.bincount(resample(weights, k, rng), minlength=3) for _ in range(n)])
+        np.array([np.bincount(resample(weights, k, rng.random()), minlength=3) for _ in range(n)])
         for k in (False, True)
     )
     exact = counts_by_enumeration(weights, (np.arange(100_000) + 0.5) / 100_000)

@@ -26,7 +26,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import Setting, no_draw, prior_move
+from pymc_bdmc.kernels.transition import Setting, prior_move
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import no_reference
 from tests.mutants import MOVES, broken_kernels, compile_kernels
@@ -82,7 +82,7 @@ def move_all(transitions, target, beta, thetas, parameters, reverse, rng):
     n, size = thetas.shape
     states = make_states(n, size, parameters.metric.scale.size)
     work = make_workspace(size, parameters.metric.scale.size)
-    setting = Setting(beta, parameters, no_draw(), reverse)
+    setting = Setting(beta, parameters, np.empty(0), reverse)
     for i in range(n):
         copy_vector(thetas[i], states.theta[i])
         evaluate(target, state_at(states, i))

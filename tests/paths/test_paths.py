@@ -17,10 +17,11 @@ from pymc_bdmc.call import annealing, choice, pilots
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled import peaks, pilot
+from pymc_bdmc.engines.compiled import peaks
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.paths import FittedPath, PriorPath
+from pymc_bdmc.plan import pilot
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference
 from tests import models
@@ -294,7 +295,7 @@ def test_moves_lead_states_back_from_the_tail():
         found = annealing.Annealing(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
         far = np.full((32, 1), 10.0)
         before = engine.on(data, found.reference).log_likelihoods(far)
-        after = engine.settled(far, data, found, np.random.SeedSequence(1))
+        after = engine.after_moves(far, data, found, np.random.SeedSequence(1))
     near = engine.on(data, found.reference).log_likelihoods(np.array([[0.0], [6.0]]))
     assert (after >= near.min()).all()
     assert (before < near.min()).all()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
 from pymc_bdmc.engines.compiled.values import BY_VALUES
-from pymc_bdmc.engines.systems import CompiledSystem, TunedKernel
+from pymc_bdmc.engines.systems import ModelSystem, TunedKernel, advance_compiled
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting, no_draw
+from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
 from pymc_bdmc.plan.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.plan.pilot import (
     MEMBERS,
@@ -210,12 +210,13 @@ class CompiledEngine:
         problem = self.on(self.density.present_data, tuning.reference)
         return TunedKernel(problem, self.moves, tuning.kernels, betas)
 
-    def system(self, rng: np.random.Generator) -> CompiledSystem:
+    def system(self, rng: np.random.Generator) -> ModelSystem:
         """Return the model as a system for simulated tempering, tuned by a pilot."""
         data = self.density.data
         tuning = self.pilot(PilotTask(data, np.random.SeedSequence(rng.integers(2**63))))
         assert tuning is not None, "nothing stops this pilot"
-        return CompiledSystem(self.on(data), self.moves, tuning.kernels, self.description)
+        advance = partial(advance_compiled, self.on(data), self.moves, tuning.kernels)
+        return ModelSystem(self.density, self.description, self.jitted.ravel, advance)
 
     def adapted(self, known: Tuning, reference: Reference, rhat: float) -> Tuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
@@ -230,7 +231,7 @@ class CompiledEngine:
             kernel = self.moves
             if self.rows:
                 target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
-            setting = Setting(beta, parameters, no_draw(), False)
+            setting = Setting(beta, parameters, np.empty(0), False)
             stage = move_population(
                 target, kernel, setting, population, True, rng, self._stop, trace
             )
@@ -272,10 +273,10 @@ class CompiledEngine:
         found = self.on(data, tuning.reference).log_likelihoods(thetas)
         beyond = found > seen + margin
         if beyond.any():
-            found[beyond] = self._after_moves(thetas[beyond], data, tuning, seed)
+            found[beyond] = self.after_moves(thetas[beyond], data, tuning, seed)
         return float(np.max(found) - seen)
 
-    def _after_moves(
+    def after_moves(
         self,
         thetas: np.ndarray,
         data: Mapping[str, np.ndarray],

@@ -10,7 +10,7 @@ from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.draws import log_e_value, settled, weigh
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.kernels.transition import CompiledKernel, Setting, no_draw
+from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.plan.pilot import Trace, empty_trace, move_population
 from pymc_bdmc.run.chain import INFINITE, STOPPED, CompiledParticles, Plan, Table, anneal_chain
 from pymc_bdmc.run.loop import Record, Stopped, anneal_particles
@@ -149,7 +149,7 @@ def at_the_end(
 ) -> tuple[Trace, int]:  # fmt: skip
     """Return the states of every row after each of n moves at β = 1, and gradient counts."""
     trace = empty_trace(n, thetas, problem.jitted.n_continuous)
-    last = Setting(1.0, table.row(-1), no_draw(), False)
+    last = Setting(1.0, table.row(-1), np.empty(0), False)
     *_, gradients = move_population(
         problem.target, moves, last, thetas.copy(), adapts, rng, problem.stop, trace
     )

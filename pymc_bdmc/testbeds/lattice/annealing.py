@@ -206,9 +206,10 @@ class LatticeChains:
             return np.nan if heat_bath else changes / (chains.lanes * self.n_updates)
 
         def log_likelihood() -> np.ndarray:
-            return self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
+            ells = self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
+            return ells[: task.chains]
 
-        return anneal_block(task, move, log_likelihood, stop)
+        return anneal_block(task.direction, task.betas, move, log_likelihood, stop)
 
     def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray | None:
         """Return the colours of reverse chains at β = 1, or None for a start from the prior."""
