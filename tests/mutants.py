@@ -96,9 +96,9 @@ FAULTS_OF_LOOPS: Faults = {
         "resample(weights, trail is not None, rng.random())",
         "resample(weights, False, rng.random()) * np.minimum(np.arange(n), 1)",
     ),
-    "threshold that looks at θ*": (
+    "threshold that looks at the path": (
         "record.effective_size[t] < THRESHOLD * n",
-        "record.effective_size[t] < THRESHOLD * n and (trail is None or trail[3][1] > 2)",
+        "record.effective_size[t] < THRESHOLD * n and (trail is None or trail[t][1] > 1)",
     ),
     "no turn to the next step": ("+= turn(target, plan.betas, t, states, 0)", "+= 0"),
     "moved on another step": ("plan.betas, t - 1, states", "plan.betas, t, states"),

@@ -104,7 +104,7 @@ def anneal_particles(
             roots, weights[:] = roots[ancestors], 1 / n
         record.add(t, particles.move(t, first))
         ells = particles.log_likelihoods(t, first)
-        if trail is not None:
+        if first:
             ells[0] = record.mean[t]
         record.mean[t] = mean_of(weights, ells)
     return weights, len(np.unique(roots[weights > 0]))

@@ -25,7 +25,7 @@ FORWARD, REVERSE = Direction
         "weights not started over",
         "kept particle not among the ancestors",
         "unconditional resampling",
-        "threshold that looks at θ*",
+        "threshold that looks at the path",
     ],
 )
 def test_populations(name):
