@@ -71,7 +71,7 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What pilots found on one data set: E_β[ℓ], parameters of the kernels, and costs."""
+    """Results of pilots on one data set: E_β[ℓ], parameters of the kernels, and costs."""
 
     reference: Any
     """Start of the path; None for the prior."""

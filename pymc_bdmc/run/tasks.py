@@ -35,7 +35,7 @@ class Fit(NamedTuple):
     tuning: Tuning | None
     """Tuning of runs with T = 1, whose particles do not move; None if the search failed."""
     reason: str
-    """How the reference was found, or why the search failed."""
+    """Origin of the reference, or the reason why the search failed."""
     variance: float
     """Relative variance v of the weight of a draw. N draws have a gap of about v/N nats."""
     gradient_evaluations: int
