@@ -167,7 +167,7 @@ class Coupled:
             trace, cost = runs.at_the_end(
                 problem,
                 moves,
-                task.tuning,
+                task.tuning.kernels,
                 theta,
                 n,
                 np.random.default_rng([len(self.met), k]),

@@ -11,7 +11,7 @@ import numpy as np
 from common import table
 
 from pymc_bdmc.base.schedules import power
-from pymc_bdmc.kernels.resampling import effective_size, resample, reweigh
+from pymc_bdmc.run.resampling import effective_size, resample, update_weights
 
 DIMENSION, NOISE, PARTICLES, TEMPERATURES, RUNS = 10, 0.1, 32, 60, 3000
 MULTINOMIAL, SYSTEMATIC, SORTED = range(3)
@@ -27,11 +27,11 @@ def choose(scheme, weights, ells, kept, rng):
             ancestors[0] = 0
         return ancestors
     if scheme == SYSTEMATIC:
-        return resample(weights, kept, rng)
+        return resample(weights, kept, rng.random())
     # The particles turned on their circle until the kept one is first, in the order of ℓ
     order = np.argsort(ells)
     order = np.roll(order, -np.argmin(order))
-    return order[resample(weights[order], kept, rng)]
+    return order[resample(weights[order], kept, rng.random())]
 
 
 @numba.njit
@@ -65,7 +65,7 @@ def log_z(betas, n, correlation, scheme, threshold, reverse, rng):
     for t in range(1, last + 1):
         ells = np.array([likelihood(theta) for theta in thetas])
         step = betas[t] - betas[t - 1]
-        highest, rest = reweigh(weights, ells, step)
+        highest, rest = update_weights(weights, ells, step)
         total += step * highest + rest
         if effective_size(weights) < threshold * n:
             thetas = thetas[choose(scheme, weights, ells, reverse, rng)]

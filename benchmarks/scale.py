@@ -23,9 +23,11 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.call.rounds import Side, Tasks
 from pymc_bdmc.call.store import StoredPool, open_store
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import Recorder, open_workers, workers
-from pymc_bdmc.engines.choice import make_engine
-from pymc_bdmc.engines.tasks import PilotTask
+from pymc_bdmc.engines import make_engine
+from pymc_bdmc.run import workers
+from pymc_bdmc.run.recorder import Recorder
+from pymc_bdmc.run.tasks import PilotTask
+from pymc_bdmc.run.workers import open_workers
 from tests.models import eight_schools
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, log_ndtr, ndtri_exp, voigt_profile
 
 from pymc_bdmc.base.schedules import make_schedule
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.run.blocks import anneal_block
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -132,19 +134,17 @@ class ContinuousSystem(ABC):
         return self.anneal("reverse", n, rng)[0]
 
     def _run(self, direction, n, rng, betas, moves):
-        log_weights, increments = np.zeros(n), np.diff(betas)
-        forward = direction == "forward"
-        x = self.draw_prior(n, rng) if forward else self.draw_posterior(n, rng)
+        x = self.draw_prior(n, rng) if direction == "forward" else self.draw_posterior(n, rng)
         ell = self.log_likelihood(x)
-        steps = range(1, betas.size)
-        for t in steps if forward else reversed(steps):
-            if forward:
-                log_weights += increments[t - 1] * ell
+
+        def move(t: int) -> float:
+            nonlocal x, ell
             for _ in range(moves):
                 x, ell = self._metropolis(x, ell, betas[t], rng)
-            if not forward:
-                log_weights += increments[t - 1] * ell
-        return log_weights, x
+            return np.nan
+
+        run = anneal_block(Direction(direction), betas, move, lambda: ell)
+        return run.log_weight, x
 
     def _metropolis(self, x, ell, beta, rng):
         proposal = x + self.step_size(beta) * rng.normal(size=x.shape)

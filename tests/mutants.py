@@ -20,26 +20,12 @@ import pytest
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from pymc_bdmc.engines.compiled import loops
-from pymc_bdmc.kernels import (
-    autostep,
-    discrete,
-    hamiltonian,
-    hmc,
-    metropolis,
-    nuts,
-    prior_move,
-    resampling,
-    state,
-    transition,
-)
+from pymc_bdmc.kernels import autostep, hmc, nuts, state, transition
 from pymc_bdmc.reference import metric, student
+from pymc_bdmc.run import chain, loop, resampling
 
-MODULES = (
-    metric, student, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
-    metropolis, resampling, loops,
-)  # fmt: skip
-LOOPS = (resampling, loops)
+MODULES = (metric, student, state, transition, hmc, autostep, nuts, resampling, loop, chain)
+LOOPS = (resampling, loop, chain)
 MOVES = tuple(each for each in MODULES if each not in (student, state, *LOOPS))
 """The others are then those of the package, and compiled already."""
 
@@ -100,22 +86,22 @@ FAULTS_OF_KERNELS: Faults = {
 }
 
 FAULTS_OF_LOOPS: Faults = {
-    "particle 0 replaced": ("first = 1 if plan.reverse else 0", "first = 0"),
-    "weights not started over": ("weights[:] = 1.0 / n", "weights /= weights.sum()"),
+    "particle 0 replaced": ("record.n, 0 if trail is None else 1", "record.n, 0"),
+    "weights not started over": ("roots[ancestors], 1 / n", "roots[ancestors], weights"),
     "kept particle not among the ancestors": (
-        "resample(weights, plan.reverse, rng)",
-        "resample(np.where(np.arange(n) < first, 0.0, weights), plan.reverse, rng)",
+        "resample(weights, trail is not None, rng.random())",
+        "resample(np.where(np.arange(n) < first, 0.0, weights), trail is not None, rng.random())",
     ),
     "unconditional resampling": (
-        "resample(weights, plan.reverse, rng)",
-        "resample(weights, False, rng) * np.minimum(np.arange(n), 1)",
+        "resample(weights, trail is not None, rng.random())",
+        "resample(weights, False, rng.random()) * np.minimum(np.arange(n), 1)",
     ),
-    "threshold that looks at θ*": (
+    "threshold that looks at the path": (
         "record.effective_size[t] < THRESHOLD * n",
-        "record.effective_size[t] < THRESHOLD * n and (not plan.reverse or plan.starts[0, 1] > 2)",
+        "record.effective_size[t] < THRESHOLD * n and (trail is None or trail[t][1] > 1)",
     ),
-    "no turn to the next step": ("+= face(target, plan, t, members, first)", "+= 0"),
-    "moved on another step": ("face(target, plan, t - 1, ", "face(target, plan, t, "),
+    "no turn to the next step": ("+= turn(target, plan.betas, t, states, 0)", "+= 0"),
+    "moved on another step": ("plan.betas, t - 1, states", "plan.betas, t, states"),
 }
 
 
@@ -153,7 +139,7 @@ def compile_kernels(faults: Faults | None = None, modules: Sequence[ModuleType] 
     """Return a copy of these modules, with these faults in it."""
     faults = faults or {}
     names = "|".join(module.__name__.split(".")[-1] for module in modules)
-    imports = rf"^from pymc_bdmc\.kernels\.({names}) import (\([^)]*\)|.*)\n"
+    imports = rf"^from pymc_bdmc\.(?:kernels|run)\.(?:{names}) import (\([^)]*\)|.*)\n"
     source = "\n".join(map(inspect.getsource, modules)).replace("cache=True", "cache=False")
     source = re.sub(imports, "", source, flags=re.MULTILINE)
     if state in modules:  # Numba tells types of functions apart by what they print.
@@ -164,7 +150,7 @@ def compile_kernels(faults: Faults | None = None, modules: Sequence[ModuleType] 
     for number, (old, new) in enumerate(faults.values(), start=1):
         assert source.count(old) == 1, old
         tree = _joined(tree, sound, ast.parse(source.replace(old, new)), number)
-    namespace = {"__name__": "twin", "present_fault": present_fault}
+    namespace = {"__name__": "twin", "present_fault": numba.njit(lambda: present_fault())}
     exec(compile(ast.fix_missing_locations(tree), "<twin>", "exec"), namespace)
     return Twin(**namespace, faults=faults)
 

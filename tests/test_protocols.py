@@ -94,8 +94,7 @@ def test_a_reference_is_refused_where_none_is_possible(name):
 
 def assert_tuning(tuning):
     """What pilots return has everything that the contract names."""
-    for name in [each for each in vars(Tuning) if not each.startswith("_")]:
-        assert hasattr(tuning, name), name
+    assert isinstance(tuning, Tuning)
     assert (np.diff(tuning.path_betas) > 0).all()
     assert (tuning.path_betas[0], tuning.path_betas[-1]) == (0, 1)
     assert tuning.path_betas.shape == tuning.mean_log_likelihood.shape

@@ -6,7 +6,7 @@ import numpy as np
 
 from factor_models.kernels import ObservationWeights
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
+from pymc_bdmc.run.resampling import THRESHOLD, effective_size, resample, update_weights
 
 PATHS = ("prior", "data")
 
@@ -90,10 +90,10 @@ def anneal(moves, model, y, path, states, rng, stop, record):
         elif len(kept):
             kept[t] = states[0]
         rises[t] = np.sum(weights * steps)
-        highest, rest = reweigh(weights, sign * steps, 1.0)
+        highest, rest = update_weights(weights, sign * steps, 1.0)
         log_z += sign * (highest + rest)
         if effective_size(weights) < THRESHOLD * n:
-            states[:] = states[resample(weights, first == 1, rng)]
+            states[:] = states[resample(weights, first == 1, rng.random())]
             weights[:] = 1.0 / n
         if not back:
             for i in range(first, n):

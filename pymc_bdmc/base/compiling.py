@@ -109,18 +109,6 @@ def declare(cls: Any, kind: Any) -> None:
     cls._numba_type_ = kind
 
 
-def is_missing(dispatcher: Any, argument_types: tuple) -> bool:
-    """Return whether a cached function of `njit` is not compiled for these types yet.
-
-    If the function has a title, its compilation is announced in the log.
-    """
-    return (
-        isinstance(dispatcher._cache, _Cache)
-        and argument_types not in dispatcher.overloads
-        and dispatcher._cache.load_overload(argument_types, dispatcher.targetctx) is None
-    )
-
-
 @functools.cache
 def load_numba() -> None:
     """Load all of numba's type definitions, without interruption.

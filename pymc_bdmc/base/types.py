@@ -47,7 +47,7 @@ class Direction(StrEnum):
 class Move(NamedTuple):
     """Report of one kernel application, besides the new point."""
 
-    acceptance: float | tuple[float, ...]
+    acceptance: float | tuple[float, ...] | np.ndarray
     """Acceptance statistic in [0, 1], or one for every part of a composition; NaN if there is
     none."""
     diverging: int
@@ -69,70 +69,50 @@ class Kernel(Protocol):
         """Return the kernel with K_t† in place of every K_t."""
 
 
-class Tuning(Protocol):
-    """Parameters of the kernels and E_β[ℓ], as found by the pilots on one data set."""
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """Results of pilots on one data set: E_β[ℓ], parameters of the kernels, and costs."""
 
-    @property
-    def path_betas(self) -> np.ndarray:
-        """Return β from 0 to 1, shape (F,)."""
-
-    @property
-    def mean_log_likelihood(self) -> np.ndarray:
-        """Return E_β[ℓ] at ``path_betas``, nats."""
-
-    @property
-    def prior_log_likelihood(self) -> np.ndarray:
-        """Return ℓ > −∞ of draws from the start of the path, nats, shape (N,)."""
-
-    @property
-    def last_log_likelihood(self) -> np.ndarray:
-        """Return ℓ, or g, of the pilot's samples of the posterior, nats, shape (S,)."""
-
-    @property
-    def accepted_draws(self) -> int:
-        """Return the number of prior draws with ℓ > −∞ that a forward run needs.
-
-        The run needs at least one per particle, and the first ones are the starts.
-        """
-
-    @property
-    def rhat(self) -> float:
-        """Return the largest R̂ of the pilot's members at β = 1; NaN if there is none."""
-
-    @property
-    def seconds_a_move(self) -> float:
-        """Return the CPU seconds of one application of the kernel at β = 1 to one state."""
-
-    @property
-    def gradients_a_move(self) -> float:
-        """Return the gradient evaluations of one application of the kernel to one state."""
-
-    @property
-    def gradient_evaluations(self) -> int:
-        """Return the gradient evaluations of the pilots."""
-
-    @property
-    def fit(self) -> tuple[np.ndarray, Any] | None:
-        """Return mean and `Metric` of the pilot's samples of the posterior, or None."""
+    reference: Any
+    """Start of the path; None for the prior."""
+    mean_log_likelihood: np.ndarray
+    """E_β[ℓ] at ``path_betas``, nats."""
+    prior_log_likelihood: np.ndarray
+    """ℓ > −∞ of draws from the start of the path, nats, shape (N,)."""
+    gradient_evaluations: int
+    """Cost of the pilots."""
+    gradients_a_move: float = np.nan
+    """Gradient evaluations of one application of the kernel at β = 1 to one state."""
+    seconds_a_move: float = field(default=np.nan, compare=False)
+    """CPU seconds of one application."""
+    path_betas: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]))
+    """β from 0 to 1, shape (F,)."""
+    kernels: Any = None
+    """Parameters of the kernels, interpolated in β; None if no kernel moves."""
+    accepted_draws: int = 1
+    """Prior draws with ℓ > −∞ that a forward run needs, at least one per particle; the first are
+    the starts."""
+    rhat: float = np.nan
+    """Largest R̂ of the pilot's members at β = 1; NaN if there is none."""
+    last_log_likelihood: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """ℓ, or g, of the pilot's samples of the posterior, nats, shape (S,)."""
+    fit: tuple[np.ndarray, Any] | None = None
+    """Mean and `Metric` of the pilot's samples of the posterior, if all elements are continuous."""
+    acceptance: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """Mean acceptance at each stage of a compiled pilot."""
 
     @property
     def peaks(self) -> int:
         """Return the number of narrow peaks added to the fit at the start of the path."""
+        if self.kernels is None or self.reference is None:
+            return 0
+        return len(self.reference.locations) - 1
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return the step size of the kernel at each β, NaN at β = 0 or if there is none."""
-
-
-class Population(NamedTuple):
-    """Records of the particles of a run."""
-
-    effective_size: np.ndarray
-    """Effective number of particles at each temperature, after weighting and before resampling;
-    shape (T + 1,)."""
-    resampled: np.ndarray
-    """Whether particles were resampled; shape (T + 1,)."""
-    ancestors: int
-    """Number of starts from which the last particles descend."""
+        if self.kernels is None:
+            return np.full(len(betas), np.nan)
+        return self.kernels.step_size(betas)
 
 
 @dataclass(frozen=True)
@@ -157,7 +137,12 @@ class Run:
         for each further move at β = 1. In a reverse run the first row is θ_0.
     weights : ndarray of shape (number of rows,)
         Normalised weights of the last states.
-    population : Population
+    effective_size : ndarray of shape (T + 1,)
+        Effective number of particles, after weighting and before resampling.
+    resampled : ndarray of bool, shape (T + 1,)
+        Whether particles were resampled.
+    ancestors : int
+        Number of starts from which the last particles descend.
     prior_draws : int or ndarray of shape (A,)
         Number of prior draws until one had ℓ > −∞. If some were rejected, there is a number for
         each of A accepted draws, of which the first are the starts. 0 for a reverse run.
@@ -178,7 +163,9 @@ class Run:
     gradient_evaluations: int
     ends: Point
     weights: np.ndarray
-    population: Population
+    effective_size: np.ndarray
+    resampled: np.ndarray
+    ancestors: int
     prior_draws: int | np.ndarray = 0
     log_likelihood_sd: float | np.ndarray = 0.0
     row_log_weight: np.ndarray | None = None
@@ -194,7 +181,6 @@ class Run:
         acceptance: np.ndarray | None = None,
     ) -> "Run":
         """Return a block of chains: log weights (n,), moments of ℓ and acceptance (T + 1,)."""
-        one = Population(np.ones(len(mean)), np.zeros(len(mean), dtype=bool), 1)
         return cls(
             log_weight,
             mean,
@@ -203,7 +189,9 @@ class Run:
             0,
             ends={},
             weights=np.empty(0),
-            population=one,
+            effective_size=np.ones(len(mean)),
+            resampled=np.zeros(len(mean), dtype=bool),
+            ancestors=1,
             prior_draws=int(direction is Direction.FORWARD),
             log_likelihood_sd=sd,
         )

@@ -22,11 +22,11 @@ from pymc_bdmc.call.choice import (
 from pymc_bdmc.call.options import CHAINS, MAX_NUMBERS, MAX_STATES, MAX_TEMPERATURES
 from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
-from pymc_bdmc.engines.tasks import PilotTask, RefitTask
 from pymc_bdmc.estimators import log_prior_mass, refutes
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.tasks import PilotTask, RefitTask
 
 _log = logging.getLogger("pymc.bdmc")
 

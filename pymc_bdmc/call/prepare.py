@@ -82,7 +82,7 @@ class Sets:
             density,
             [(run.ends, run.weights) for run in scouts],
             np.array([run.log_weight for run in scouts]),
-            np.array([run.population.ancestors for run in scouts]),
+            np.array([run.ancestors for run in scouts]),
             stream(self.session.entropy, Purpose.FIT),
             len(scouts[0].weights),
         )

@@ -18,9 +18,9 @@ from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Annealing, Direction, Point
 from pymc_bdmc.call.options import CallOptions
 from pymc_bdmc.call.session import Session
-from pymc_bdmc.engines.recorder import Recorder
-from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.run.recorder import Recorder
+from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -17,14 +17,13 @@ from pymc_bdmc.base.streams import Entropy, entropy_of
 from pymc_bdmc.call.options import CallOptions, Options
 from pymc_bdmc.call.store import Origin, Store, StoredPool, open_store
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import ModelEngine, make_engine
-from pymc_bdmc.engines.tasks import Engine
-from pymc_bdmc.engines.workers import Pool
+from pymc_bdmc.engines import CompiledEngine, make_engine
 from pymc_bdmc.results.verdict import warn
+from pymc_bdmc.run.workers import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class Session[O: CallOptions, E: Engine]:
+class Session[O: CallOptions, E]:
     """Everything that is open during a call on a model or another system."""
 
     options: O
@@ -47,12 +46,12 @@ class Session[O: CallOptions, E: Engine]:
         return dt
 
 
-ModelSession = Session[Options, ModelEngine]
+ModelSession = Session[Options, CompiledEngine]
 """Session of `sample_bdmc`."""
 
 
 @contextmanager
-def open_session[O: CallOptions, E: Engine](
+def open_session[O: CallOptions, E: Any](
     options: O, origin: Callable[[], Origin], n_tasks: int, compiled: Callable[[], E]
 ) -> Iterator[Session[O, E]]:
     """Open the store, compile, turn Ctrl-C into a flag, and start no more workers than tasks."""
@@ -78,7 +77,7 @@ def open_model(options: Options) -> AbstractContextManager[ModelSession]:
     return open_session(options, options.origin, options.n_runs, partial(_engine, options))
 
 
-def _engine(options: Options) -> ModelEngine:
+def _engine(options: Options) -> CompiledEngine:
     """Return the engine for a model, once its simulation, path and size are checked."""
     backend, compile_kwargs = options.backend, options.compile_kwargs
     density = TemperedDensity(
@@ -95,5 +94,5 @@ def _engine(options: Options) -> ModelEngine:
     particles = options.particles or engine.default_particles
     needed = partial(options.bytes_of_states, density.size)
     check_memory(needed, chains=options.n_real_chains, particles=particles)
-    # Powers of a `ModelEngine` are used only if nothing speaks against a reference.
-    return cast(ModelEngine, engine)
+    # Powers of a `CompiledEngine` are used only if nothing speaks against a reference.
+    return cast(CompiledEngine, engine)

@@ -15,21 +15,20 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from pymc_bdmc.base.streams import Entropy, RandomSeed, entropy_of
-from pymc_bdmc.base.types import Population, Run
+from pymc_bdmc.base.types import Run, Tuning
 from pymc_bdmc.density.identity import digest
-from pymc_bdmc.engines.compiled.loops import Table
-from pymc_bdmc.engines.compiled.pilot import PathTuning
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.engines.workers import Workers
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import Fit
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.contract import Defensive
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.sparse import Combination, Sparsity
 from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.chain import Table
+from pymc_bdmc.run.tasks import AnnealTask, PilotTask
+from pymc_bdmc.run.workers import Workers
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
@@ -41,7 +40,7 @@ Origin = Mapping[str, Mapping[str, str]]
 _TYPES: dict[str, Any] = {
     each.__name__: each for each in (
         AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
-        PathTuning, Population, Reference, Run, Simulated, Sparsity, StepTuning, Table,
+        Reference, Run, Simulated, Sparsity, StepParameters, Table, Tuning,
     )
 }  # fmt: skip
 """The only types that reading a file can create, besides plain values and arrays."""

@@ -1,15 +1,15 @@
 """Importance sampling from a reference near the posterior, which needs no annealing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
 from scipy.special import logsumexp, softmax
 
-from pymc_bdmc.base.types import Point, Population, Run
+from pymc_bdmc.base.types import Point, Run, Tuning
 from pymc_bdmc.reference.contract import AnyReference, Density
 
 MOST_VARIANCE, MOST_TAME_VARIANCE = 5.0, 64.0
@@ -65,26 +65,11 @@ def most_variance(reference: AnyReference) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class DrawTuning:
-    """Tuning of runs with T = 1: importance sampling from a reference, without a kernel."""
+class DrawTuning(Tuning):
+    """Tuning of runs with T = 1 that weigh draws from a reference, which no kernel moves.
 
-    reference: AnyReference
-    mean_log_likelihood: ndarray
-    """Means of g under r and under the posterior, nats, shape (2,)."""
-    prior_log_likelihood: ndarray
-    """g > −∞ at draws from r, nats, shape (S,)."""
-    gradient_evaluations: int
-    """Cost of the fit."""
-    gradients_a_move: float = 1.0
-    """Evaluations of log p + ℓ that a draw and its weight take."""
-    seconds_a_move: float = field(default=np.nan, compare=False)
-    """CPU seconds of these evaluations."""
-    path_betas: ClassVar[ndarray] = np.array([0.0, 1.0])
-    accepted_draws: ClassVar[int] = 1
-    rhat: ClassVar[float] = np.nan
-    last_log_likelihood: ClassVar[ndarray] = np.empty(0)
-    fit: ClassVar[None] = None
-    peaks: ClassVar[int] = 0
+    ℓ is g = log p + ℓ − log r, and a move is an evaluation of a draw and its weight.
+    """
 
     @property
     def is_nested(self) -> bool:
@@ -109,10 +94,6 @@ class DrawTuning:
         # The largest weight of all may be twice the largest one seen.
         moves = np.log(REMEMBERED) / np.log1p(-1 / (2.0 * largest))
         return min(burn_in, int(np.ceil(moves)))
-
-    def step_size(self, betas: ndarray) -> ndarray:
-        """Return NaN at each β."""
-        return np.full(len(betas), np.nan)
 
 
 def metropolis(
@@ -164,7 +145,9 @@ def importance_run(g: ndarray, ends: Point, evaluations: int, of_start: Mapping[
         evaluations,
         ends,
         weights,
-        Population(sizes, np.zeros(2, dtype=bool), n),
+        sizes,
+        np.zeros(2, dtype=bool),
+        n,
         1,
         of_start=of_start,
     )

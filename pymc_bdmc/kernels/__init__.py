@@ -13,4 +13,3 @@ from pymc_bdmc.kernels.steps import StepKernel as StepKernel
 from pymc_bdmc.kernels.steps import build_steps as build_steps
 from pymc_bdmc.kernels.transition import NamedKernel as NamedKernel
 from pymc_bdmc.kernels.transition import transitions as transitions
-from pymc_bdmc.kernels.tuning import StepTuning as StepTuning

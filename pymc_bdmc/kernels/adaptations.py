@@ -6,8 +6,10 @@ temperatures before every step. Values are on scales on which an average of two 
 valid.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from functools import singledispatch
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
 
 import numpy as np
 from pymc.step_methods.hmc.base_hmc import BaseHMC
@@ -83,10 +85,8 @@ class _Scale(Adaptation):
 class _MetropolisScale(_Scale):
     """Access to the scale of Metropolis; adapts more often than PyMC's once in 100 steps."""
 
-    interval = 25
-
     def restart(self, step) -> None:
-        step.tune_interval = step.steps_until_tune = self.interval
+        step.tune_interval = step.steps_until_tune = 25
 
 
 class _SliceWidth(_Scale):
@@ -97,12 +97,8 @@ class _SliceWidth(_Scale):
 class _DifferentialEvolution(_MetropolisScale):
     """Access to the scale and the past states; the kernel is invariant if no state is added."""
 
-    n_states = 64
-
     def read(self, step) -> Values:
-        return super().read(step) | {
-            "history": np.array(upstream.history_of(step)[-self.n_states :])
-        }
+        return super().read(step) | {"history": np.array(upstream.history_of(step)[-64:])}
 
     def write(self, step, values) -> None:
         super().write(step, values)
@@ -113,17 +109,8 @@ class _DifferentialEvolution(_MetropolisScale):
         return super().merge(chains) | {"history": chains[0]["history"]}
 
 
-class _FixedHistory:
+class _FixedHistory(list):
     """Fixed past states from which DEMetropolisZ draws; it cannot add to them."""
-
-    def __init__(self, states: np.ndarray):
-        self._states = states
-
-    def __len__(self):
-        return len(self._states)
-
-    def __getitem__(self, index):
-        return self._states[index]
 
     def append(self, state):
         pass
@@ -158,3 +145,48 @@ for _class, _access in {
     CategoricalGibbsMetropolis: Adaptation("dimcats"),
 }.items():
     adaptation.register(_class, lambda step, access=_access: access)
+
+
+@dataclass(frozen=True, eq=False)
+class StepParameters:
+    """Parameters of every step method as piecewise linear functions of β."""
+
+    betas: np.ndarray
+    """Temperatures of the pilot, increasing, shape (G,)."""
+    values: list[list[Values]]
+    """``values[g][i]`` are the adapted values of step method i, as `Adaptation` reads them."""
+
+    @cached_property
+    def _temperatures(self) -> list[float]:
+        return self.betas.tolist()  # plain floats compare faster than NumPy's
+
+    @cached_property
+    def _pieces(self) -> list[list[list[tuple]]]:
+        """Return (name, value, slope) of every parameter, by interval of β and step method."""
+        return [
+            [
+                [(name, low[name], (high[name] - low[name]) / span) for name in low]
+                for low, high in zip(*pair, strict=True)
+            ]
+            for span, *pair in zip(np.diff(self.betas), self.values, self.values[1:], strict=False)
+        ]
+
+    def at(self, beta: float) -> list[Values]:
+        """Return the parameters of every step method at β."""
+        betas = self._temperatures
+        above = bisect_left(betas, beta)
+        if above == 0 or above == len(betas):
+            return self.values[min(above, len(betas) - 1)]
+        return [
+            {name: value + (beta - betas[above - 1]) * slope for name, value, slope in piece}
+            for piece in self._pieces[above - 1]
+        ]
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return the Hamiltonian step size by temperature; NaN at β = 0 or without such steps."""
+        sizes = np.full(len(betas), np.nan)
+        for t in range(1, len(betas)):
+            for values in self.at(betas[t]):
+                if "step_size" in values:
+                    sizes[t] = np.exp(values["step_size"])
+        return sizes

@@ -24,13 +24,11 @@ from pymc.step_methods import HamiltonianMC
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
-from pymc_bdmc.kernels.hmc import INNER, OUTER, TRAJECTORY, draw_trajectory
+from pymc_bdmc.kernels.hmc import INNER, OUTER, TRAJECTORY, dot, draw_trajectory, drift, kick
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
-MAX_HALVINGS = 8
 MAX_ERROR = 1.0
 """Largest change of the energy in a pair of steps, nats."""
 
@@ -70,19 +68,13 @@ def autostep(target, beta, parameters, state, work, rng):
 def join(target, beta, metric, step_size, energy, work):
     """Replace the proposal and its momentum by the state that a pair of steps joins, if any.
 
-    Returns
-    -------
-    joined : bool
-    exhausted : bool
-        Whether no allowed number of halvings is enough.
-    energy : float
-        Energy of the proposal afterwards.
-    gradient_evaluations : int
+    Return whether it joined, whether no allowed number of halvings was enough, the energy of the
+    proposal afterwards, and the number of gradient evaluations.
     """
     near = work.proposal, work.momentum
     far, third = (work.edges[0], work.edge_momenta[0]), (work.edges[1], work.edge_momenta[1])
     gradients = 0
-    for halvings in range(MAX_HALVINGS + 1):
+    for halvings in range(9):
         size = step_size / (1 << halvings)
         far_energy, cost = step_twice(target, beta, metric, size, near, far, work.velocity)
         gradients += cost

@@ -10,8 +10,8 @@ from pymc.step_methods.hmc import NUTS as PyMCNUTS
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
-from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
+from pymc_bdmc.kernels.hmc import MAX_ENERGY_ERROR, dot, drift, kick
+from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 from pymc_bdmc.reference.metric import draw_momentum, velocity_of
 
@@ -33,7 +33,7 @@ def nuts(target, beta, parameters, state, work, rng):
     copy(state, right)
     copy(state, proposal)
     log_weight, acceptance, n_leaves = 0.0, 0.0, 0
-    for depth in range(MAX_TREE_DEPTH):
+    for depth in range(len(starts)):
         forward = rng.random() < 0.5
         edge = right if forward else left
         momentum, velocity = momenta[int(forward)], velocities[int(forward)]

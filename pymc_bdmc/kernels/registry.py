@@ -1,8 +1,7 @@
 """Register compiled kernels by name. A new one is a file in this folder and an entry here."""
 
 from pymc_bdmc.kernels.autostep import AUTOSTEP
-from pymc_bdmc.kernels.hmc import HMC
-from pymc_bdmc.kernels.metropolis import METROPOLIS
+from pymc_bdmc.kernels.hmc import HMC, METROPOLIS
 from pymc_bdmc.kernels.nuts import NUTS
 from pymc_bdmc.kernels.transition import NamedKernel
 

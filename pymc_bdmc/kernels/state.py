@@ -10,8 +10,6 @@ from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.normal import copy_vector as copy_vector
 from pymc_bdmc.reference.student import Reference, refer
 
-MAX_TREE_DEPTH = 10
-
 
 class Target(NamedTuple):
     """Path of densities for given data; f_β combines its two terms."""
@@ -117,7 +115,7 @@ def make_workspace(size, n):
         np.empty((2, n)),
         make_state(size, n),
         np.empty((2, n)),
-        np.empty((2, MAX_TREE_DEPTH, n)),
+        np.empty((2, 10, n)),  # trajectories of at most 2^10 steps
     )
 
 

@@ -25,10 +25,9 @@ from pymc.vartypes import continuous_types
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.kernels.adaptations import adaptation
+from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.transition import NamedKernel
-from pymc_bdmc.kernels.tuning import StepTuning
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
@@ -44,23 +43,10 @@ def build_steps(
 ) -> list[BlockedStep]:
     """Build step methods that together update all free variables, in the order of application.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        Density whose tempered model is the target of the step methods.
-    step : name, NamedKernel, step method class, sequence of them, or None
-        One class for all variables, or the compiled kernel for which it stands in; several, among
-        which PyMC assigns by competence; or None, PyMC's own assignment among all of its own.
-    compile_kwargs : mapping, optional
-        Passed to the step methods.
-
-    Raises
-    ------
-    TypeError
-        For an instance, since it targets the untempered model.
-    ValueError
-        For a step method that cannot sample a variable, that depends on other chains, or that does
-        not leave its target invariant.
+    They target the tempered model. ``step`` may be one class for all variables, a named kernel for
+    which PyMC's own stands in, several classes among which PyMC assigns by competence, or None for
+    PyMC's own assignment. Raises a TypeError for an instance, and a ValueError for a step method
+    that cannot sample a variable, depends on other chains, or does not leave its target invariant.
     """
     model = density.model
     check_step(step)
@@ -89,13 +75,7 @@ def build_steps(
 
 
 def refuse_instances(step: object) -> None:
-    """Raise an error for instances of PyMC's step methods, since they target the untempered model.
-
-    Raises
-    ------
-    TypeError
-        Names the class that is meant.
-    """
+    """Raise a TypeError for instances of PyMC's step methods, which target the untempered model."""
     for each in step if isinstance(step, list | tuple) else [step]:
         if isinstance(each, BlockedStep | CompoundStep):
             name = type(each).__name__
@@ -106,20 +86,7 @@ def refuse_instances(step: object) -> None:
 
 
 def check_step(step: Any) -> None:
-    """Refuse what names no kernel and is no step method class, before anything is built.
-
-    Raises
-    ------
-    TypeError
-        Names the type, and the call that is meant.
-    ValueError
-        For an unknown name.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.kernels.steps import check_step
-    >>> check_step("nuts")
-    """
+    """Refuse what names no kernel and is no step method class, before anything is built."""
     refuse_instances(step)
     for factory in _factories(step):
         cls = _step_class(factory)
@@ -192,16 +159,8 @@ def _refuse_invalid(step: BlockedStep) -> None:
 class StepKernel:
     """Kernel K_t of PyMC step methods applied one after the other, with adaptation frozen.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        The density whose tempered model the step methods target.
-    steps : list of BlockedStep
-        Step methods in the order of application.
-    betas : ndarray of shape (T + 1,)
-        Inverse temperature of every K_t; entry 0 is not used.
-    tuning : StepTuning
-        Parameters of the step methods at every t.
+    The step methods target the tempered model of the density. Entry 0 of the schedule ``betas`` is
+    not used.
     """
 
     def __init__(
@@ -209,11 +168,11 @@ class StepKernel:
         density: TemperedDensity,
         steps: Sequence[BlockedStep],
         betas: np.ndarray,
-        tuning: StepTuning,
+        parameters: StepParameters,
     ):
         self._density = density
         self._betas = betas.tolist()
-        self._tuning = tuning
+        self._parameters = parameters
         for step in steps:
             step.stop_tuning()
         self._take(steps, range(len(steps)))
@@ -245,7 +204,7 @@ class StepKernel:
     def tune(self, beta: float) -> None:
         """Set the target of the step methods to f_β, with the parameters from the pilot."""
         self._density.set_beta(beta)
-        values = self._tuning.at(beta)
+        values = self._parameters.at(beta)
         for step, access, place in zip(self.steps, self._accesses, self._places, strict=True):
             if values[place]:
                 access.write(step, values[place])
@@ -267,14 +226,11 @@ def _reverse(step: BlockedStep) -> BlockedStep:
         return step.reversal()
     if isinstance(step, Slice):
         return _reversed_scan(step)
-    if isinstance(step, BinaryGibbsMetropolis) and not step.shuffle_dims:
-        reversed_step = copy.copy(step)
-        reversed_step.order = step.order[::-1]
-        return reversed_step
-    if isinstance(step, CategoricalGibbsMetropolis) and not step.shuffle_dims:
-        reversed_step = copy.copy(step)
-        reversed_step.dimcats = step.dimcats[::-1]
-        return reversed_step
+    for kind, scan in (BinaryGibbsMetropolis, "order"), (CategoricalGibbsMetropolis, "dimcats"):
+        if isinstance(step, kind) and not step.shuffle_dims:
+            reversed_step = copy.copy(step)
+            setattr(reversed_step, scan, getattr(step, scan)[::-1])
+            return reversed_step
     return step
 
 
@@ -311,13 +267,7 @@ def summarize(stats: Sequence[Mapping]) -> Move:
 
 
 def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Generator) -> None:
-    """Raise an error for step methods that still adapt after ``stop_tuning()``.
-
-    Raises
-    ------
-    ValueError
-        If a step method adapts; the message names it and the attribute that changed.
-    """
+    """Raise a ValueError for a step method that still adapts after ``stop_tuning()``."""
     present, absent = point, np.empty(0)
     for step in steps:
         # PyMC's own are known; others may adapt rarely, often once in 100 steps.

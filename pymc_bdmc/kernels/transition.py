@@ -15,20 +15,74 @@ import numpy as np
 from numba import types
 from pymc.step_methods.compound import BlockedStep
 
-from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
+from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, declare, njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.prior_move import Draw, prior_move
 from pymc_bdmc.kernels.state import (
     Parameters,
     State,
     Target,
     Workspace,
+    copy,
+    copy_vector,
     evaluate,
+    evaluate_terms,
     state_at,
+    tempered,
 )
 from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.normal import standard_normal
 from pymc_bdmc.reference.student import Reference
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def prior_move(target, beta, draw, state, work, rng):
+    """Move to an independent prior draw of θ with probability min(1, exp(β (ℓ′ − ℓ))).
+
+    At low β the move forgets the past; at any β it leads out of regions where the data fit much
+    worse.
+    """
+    proposal = work.proposal
+    copy_vector(draw, proposal.theta)
+    evaluate(target, proposal)
+    log_ratio = beta * (proposal.terms[1] - state.terms[1])
+    accepted = log_ratio > np.log(1.0 - rng.random())
+    if accepted and tempered(proposal, beta) > -np.inf:
+        copy(proposal, state)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def discrete_scan(target, beta, parameters, state, work, backwards, rng):
+    """Update the discrete elements in turn, or ``backwards``; return a `Move`.
+
+    For an element with finitely many values another value is proposed uniformly (a flip if there
+    are two). Any other element takes a symmetric step of random length, of the order of its
+    ``widths``.
+    """
+    categories, widths = target.categories, parameters.widths
+    proposal = work.proposal
+    copy_vector(state.theta, proposal.theta)
+    total, first = 0.0, state.log_prior_gradient.size  # after the continuous elements
+    n = categories.size
+    for k in range(n):
+        j = n - 1 - k if backwards else k
+        old = state.theta[first + j]
+        if categories[j] > 0:
+            new = float(int(rng.random() * (categories[j] - 1)))
+            if new >= old:
+                new += 1.0
+        else:
+            length = 1.0 + np.floor(2.4 * widths[j] * abs(standard_normal(rng)) * rng.random())
+            new = old + length if rng.random() < 0.5 else old - length
+        proposal.theta[first + j] = new
+        evaluate_terms(target, proposal)
+        acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
+        total += acceptance
+        if rng.random() < acceptance:
+            state.theta[first + j] = new
+            copy_vector(proposal.terms, state.terms)
+        else:
+            proposal.theta[first + j] = old
+    return Move(total / n, False, 0)
 
 
 class Setting(NamedTuple):
@@ -37,8 +91,8 @@ class Setting(NamedTuple):
     beta: float
     """β_t."""
     parameters: Parameters
-    draw: Draw
-    """The prior draw that K_t proposes, if any."""
+    draw: np.ndarray
+    """The prior draw of θ that K_t proposes; empty if there is none."""
     reverse: bool
     """Whether it is the reversal."""
 
@@ -47,21 +101,19 @@ class Setting(NamedTuple):
 def transition(move, gradient, target, setting, state, work, rng):
     """Apply K_t, or its reversal, to ``state`` in place; ``move`` the continuous elements.
 
-    Returns
-    -------
-    Move
-        Acceptances of the discrete and of the continuous elements; NaN if there are none.
+    The reported acceptances are those of the discrete and of the continuous elements, NaN if there
+    are none.
     """
     beta, parameters, draw, reverse = setting
     discrete = continuous = np.nan
     diverging, gradients = False, 0
-    has_discrete = target.categories.size > 0
+    has_draw, has_discrete = draw.size > 0, target.categories.size > 0
     has_continuous = parameters.metric.scale.size > 0
     differentiates = has_continuous and gradient
-    if draw.exists and differentiates:
+    if has_draw and differentiates:
         gradients += 1
-    if draw.exists and not reverse:
-        prior_move(target, beta, draw.theta, state, work, rng)
+    if has_draw and not reverse:
+        prior_move(target, beta, draw, state, work, rng)
     if has_discrete and not reverse:
         discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
     if has_continuous:
@@ -73,22 +125,17 @@ def transition(move, gradient, target, setting, state, work, rng):
         gradients += found.gradient_evaluations
     if has_discrete and reverse:
         discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
-    if draw.exists and reverse:
-        prior_move(target, beta, draw.theta, state, work, rng)
+    if has_draw and reverse:
+        prior_move(target, beta, draw, state, work, rng)
     return Move((discrete, continuous), diverging, gradients)
 
 
 @njit(nogil=True, inline="always")
 def transitions(move, gradient, target, setting, states, first, work, rng):
-    """Apply `transition` to the ``states``, starting at row ``first``.
+    """Apply `transition` to the ``states`` from row ``first`` on; return the sums of the reports.
 
     All states are moved in one call, since passing the arguments takes as long as evaluating a
     small model.
-
-    Returns
-    -------
-    Move
-        Sums over the states.
     """
     discrete = continuous = 0.0
     divergences = gradients = 0
@@ -117,12 +164,11 @@ def _signature():
     )  # fmt: skip
     metric = tuple_of(Metric, vector, matrix, vector)
     parameters = tuple_of(Parameters, metric, types.float64, vector)
-    draw = tuple_of(Draw, types.boolean, vector)
     reference = tuple_of(Reference, matrix, matrix, cube, matrix, types.float64, vector)
     move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
         tuple_of(Target, density, density, vector, types.int64[::1], reference, types.int64[::1]),
-        tuple_of(Setting, types.float64, parameters, draw, types.boolean),
+        tuple_of(Setting, types.float64, parameters, vector, types.boolean),
         states,
         types.int64,
         work,
@@ -131,6 +177,7 @@ def _signature():
 
 
 SIGNATURE = _signature()
+declare(Target, SIGNATURE.args[0])
 
 
 class CompiledKernel(NamedTuple):
@@ -141,6 +188,14 @@ class CompiledKernel(NamedTuple):
     needs_gradient: bool
     target_acceptance: float
     largest_step_size: float
+
+
+declare(
+    CompiledKernel,
+    types.BaseTuple.from_types(
+        (types.FunctionType(SIGNATURE), types.boolean, types.float64, types.float64), CompiledKernel
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Annealing, Point, stack
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import pareto_shape
-from pymc_bdmc.kernels.resampling import systematic
+from pymc_bdmc.run.resampling import systematic
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")

@@ -13,8 +13,8 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, beside, stream
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call import systems
-from pymc_bdmc.engines.blocks import anneal_block
-from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.run.blocks import anneal_block
+from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.testbeds.lattice import Ising, Lattice
 from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains, random_sites
 from pymc_bdmc.testbeds.random_cluster import perfect_state, random_cluster, swendsen_wang
@@ -192,7 +192,7 @@ class LatticeChains:
         (key,) = sites.generate_state(1, np.uint64)
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
-    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+    def run_block(self, task: AnnealTask, stop: np.ndarray) -> Run:
         """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
         seed, order = beside(task.seed, Purpose.ANNEAL), self.site_order(task)
         heat_bath = self.kernel == "heat bath"
@@ -204,9 +204,10 @@ class LatticeChains:
             return np.nan if heat_bath else changes / (chains.lanes * self.n_updates)
 
         def log_likelihood() -> np.ndarray:
-            return self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
+            ells = self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
+            return ells[: task.chains]
 
-        return anneal_block(task, move, log_likelihood, stop)
+        return anneal_block(task.direction, task.betas, move, log_likelihood, stop)
 
     def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray:
         """Return the colours of reverse chains at β = 1, shape (block_size, n_sites)."""

@@ -15,7 +15,7 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call import systems
-from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.testbeds import rbm_kernels
 from pymc_bdmc.testbeds.rbm_kernels import Layer
 
@@ -434,7 +434,7 @@ class MachineChains:
             "burn_in": self.burn_in if status == "burned-in" else 0,
         }
 
-    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+    def run_block(self, task: AnnealTask, stop: np.ndarray) -> Run:
         """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
         rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         if task.direction is Direction.FORWARD:

@@ -16,7 +16,7 @@ from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
 from pymc_bdmc.base.arguments import REMEDIES
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.run.workers import Workers
 from tests.call.test_sampling import SMALL, mixed_model, normal_model
 from tests.models import hard_constraint
 

@@ -17,7 +17,8 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.call import prepare, session, tree
-from pymc_bdmc.engines import AnnealTask, PilotTask, workers
+from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.run import workers
 from pymc_bdmc.testbeds import tempering
 
 SMALL = dict(

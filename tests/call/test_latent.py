@@ -13,9 +13,9 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import paths
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled import engine
-from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits import nested
+from pymc_bdmc.run.tasks import FitTask
 from tests.call.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
 

@@ -8,12 +8,12 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call.options import CallOptions
 from pymc_bdmc.call.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.call.session import Session
 from pymc_bdmc.engines import AnnealTask
-from pymc_bdmc.engines.tasks import PilotTask
+from pymc_bdmc.run.tasks import PilotTask
 from tests.models import beta_bernoulli, conjugate_regression
 
 OPTIONS = dict(
@@ -89,8 +89,7 @@ class GaussianWork:
             variance = 8 / (len(blank) - 1)
             weight = sign * variance / 2 + np.sqrt(variance) * noise
             zeros = blank.astype(int)
-            population = Population(blank, zeros, 1)
-            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), population)
+            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), blank, zeros, 1)
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)

@@ -137,7 +137,7 @@ def test_workers_by_every_start_method_give_the_result_of_one_process(
         used.append(name)
         return get_context(name)
 
-    monkeypatch.setattr("pymc_bdmc.engines.workers.multiprocessing.get_context", chosen)
+    monkeypatch.setattr("pymc_bdmc.run.workers.multiprocessing.get_context", chosen)
     assert same(one_core, pm.sample_bdmc(mixed_model(), **STEPS | {"cores": 2}))
     assert used
 

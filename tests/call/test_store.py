@@ -17,8 +17,9 @@ import xarray as xr
 import pymc_bdmc as bdmc
 from pymc_bdmc.call import store
 from pymc_bdmc.density.identity import digest
-from pymc_bdmc.engines import AnnealTask, PilotTask, workers
-from pymc_bdmc.engines.tasks import RefitTask
+from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.run import workers
+from pymc_bdmc.run.tasks import RefitTask
 from tests.models import conjugate_regression
 
 OPTIONS = dict(

@@ -9,7 +9,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.streams import Fitting, Piloting
 from pymc_bdmc.call.importance import ImportanceSampling, Refusal
-from pymc_bdmc.engines.workers import Workers
+from pymc_bdmc.run.workers import Workers
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 

@@ -16,8 +16,8 @@ from pymc_bdmc.density.held import held_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
-from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.fits.fit import EVEN
+from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 TIMES = np.arange(6.0)

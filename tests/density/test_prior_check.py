@@ -16,7 +16,7 @@ from pymc_bdmc.density.prior_check import (
     suspicious_variables,
 )
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.choice import make_engine
+from pymc_bdmc.engines import make_engine
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning"),

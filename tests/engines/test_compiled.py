@@ -23,17 +23,17 @@ from pymc_bdmc.density.cfunc import NotJittable
 from pymc_bdmc.density.jitted import JittedDensity
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
-from pymc_bdmc.engines.compiled import ahead, loops, runs
-from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table
-from pymc_bdmc.engines.compiled.population import Trace
-from pymc_bdmc.engines.mean_curve import MeanCurve, next_beta
+from pymc_bdmc.engines.compiled import runs
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.pilots.mean_curve import MeanCurve, next_beta
+from pymc_bdmc.pilots.pilot import Trace
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import (
     make_reference,
     mix_references,
 )
+from pymc_bdmc.run.chain import Plan, Table
 from tests.engines import short_runs
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
@@ -77,14 +77,16 @@ def exact_starts(direction, n, rng):
     return np.column_stack([mean[:, None] + x @ gain.T, b]).astype(float)
 
 
-STEP_SIZES = np.array([0.9, 0.7])
+STAGES, STEP_SIZES = np.array([0.35, 1.0]), np.array([0.9, 0.7])
 TABLES = {
     1: Table(
+        STAGES,
         STEP_SIZES,
         np.array([[0.9], [0.6]]),
         *(np.zeros(shape) for shape in ((2, 0, 1), (2, 0), (2, 1))),
     ),
     2: Table(  # along directions that are not the sum's
+        STAGES,
         STEP_SIZES,
         np.array([[0.8, 0.6], [0.7, 0.6]]),
         np.array([[[0.6, 0.8]], [[0.8, 0.6]]]),
@@ -99,11 +101,12 @@ def log_weights(kernel, direction, backwards, n_fresh=0, n=1):
     engine = mixed_engine(n)
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
-    starts = exact_starts(direction, n, rng)[:, None]
-    tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    plan = RunPlan(
-        BETAS, tuning, starts[0], direction is REVERSE, 0, backwards, BETAS > 0, fresh[0], 1, False
-    )
+    starts = exact_starts(direction, n, rng)
+    rows, fractions = np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0])
+    plan = Plan(
+        BETAS, TABLES[n], rows, fractions, direction is REVERSE, 0, backwards, BETAS > 0, fresh[0],
+        1, False,
+    )  # fmt: skip
     target = engine.on(engine.density.data).target
     return short_runs.run(target, kernel.compiled, plan, starts, fresh, rng)
 
@@ -385,8 +388,8 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
         pm.Normal("y", x, 0.5, observed=4.0)
     engine = CompiledEngine(TemperedDensity(model))
     tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
-    precision = 1 / 9 + tuning.betas / 0.25
-    np.testing.assert_allclose(tuning.table.scales[:, 0], precision**-0.5, rtol=0.2)
+    precision = 1 / 9 + tuning.kernels.betas / 0.25
+    np.testing.assert_allclose(tuning.kernels.scales[:, 0], precision**-0.5, rtol=0.2)
     betas = tuning.path_betas
     precision = 1 / 9 + betas / 0.25
     mean = betas * 4.0 / 0.25 / precision
@@ -421,7 +424,7 @@ def test_the_step_size_follows_the_members_that_move():
     engine = CompiledEngine(TemperedDensity(model))
     tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
     metric = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
-    parameters = tuning.last_parameters._replace(metric=metric, step_size=0.5)
+    parameters = tuning.kernels.row(-1)._replace(metric=metric, step_size=0.5)
     rng = np.random.default_rng(2)
     move = engine._mover(engine.on(engine.density.data).target, rng)
     steps = []
@@ -468,24 +471,3 @@ def test_dead_discrete_elements_are_not_masked_by_live_continuous_ones(probabili
     assert float(real["acceptance"][1:].mean()) > 0.4
     assert bool((real["lowest_acceptance"] < 0.01).all()) == dead
     assert any("hardly moved" in message for message in bdmc.diagnose(real.parent)) == dead
-
-
-def test_the_loop_made_ahead_is_the_one_that_runs(monkeypatch):
-    seen = set()
-
-    def recorded(*args):
-        seen.add(tuple(loops.anneal_run.typeof_pyval(arg) for arg in args))
-        return loops.anneal_run(*args)
-
-    monkeypatch.setattr(runs, "anneal_run", recorded)
-    run(step="hmc")
-    run(step="metropolis", particles=2)
-    assert seen == {ahead.argument_types()}
-
-
-@pytest.mark.parametrize(("missing", "cores", "starts"), [(1, 2, 1), (0, 2, 0), (1, 1, 0)])
-def test_a_second_process_makes_what_is_missing(monkeypatch, missing, cores, starts):
-    monkeypatch.setattr(ahead, "is_missing", lambda *args: missing)
-    monkeypatch.setattr(ahead, "available_cores", lambda: cores)
-    child = ahead.begin.__wrapped__()
-    assert (child.wait() == 0) if starts else (child is None)

@@ -19,7 +19,9 @@ from distributed import Client, LocalCluster
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.engines import AnnealTask, open_workers, workers
+from pymc_bdmc.engines import AnnealTask
+from pymc_bdmc.run import workers
+from pymc_bdmc.run.workers import open_workers
 from tests.call.test_store import assert_same, committed
 from tests.models import conjugate_regression
 

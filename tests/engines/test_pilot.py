@@ -8,9 +8,15 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.engines.compiled import pilot
-from pymc_bdmc.engines.compiled.pilot import ITERATIONS, LEAST_STILLNESS, MEMBERS, _rhat, _stillness
-from pymc_bdmc.engines.compiled.population import Trace
+from pymc_bdmc.pilots import pilot
+from pymc_bdmc.pilots.pilot import (
+    ITERATIONS,
+    LEAST_STILLNESS,
+    MEMBERS,
+    Trace,
+    _rhat,
+    _stillness,
+)
 
 
 def traced(thetas):

@@ -1,7 +1,7 @@
 """E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z and Crooks' relation of populations, with broken twins.
 
-At 10^5 runs; a test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded), and its
-twins must exceed them.
+At 10^5 chains, which are compiled, or 25,000 populations; a test passes within 3 standard errors
+(α = 2.7e-3 a comparison, seeded), and its twins must exceed them.
 """
 
 from functools import cache
@@ -17,11 +17,11 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
-from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, anneal_run
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
-from tests.engines.short_runs import driver
+from pymc_bdmc.run.chain import Plan, Table
+from pymc_bdmc.run.resampling import MAX_PLACES, effective_size, places, resample, update_weights
+from tests.engines.short_runs import chains, populations
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
@@ -33,7 +33,7 @@ from tests.models import SIGMAS, hard_constraint, random_trials
 from tests.mutants import broken_loops
 
 FORWARD, REVERSE = Direction
-RUNS = 100_000
+CHAINS, POPULATIONS = 100_000, 25_000
 BETAS = Schedule([0.0, 0.15, 0.5, 1.0]).betas  # read-only, as the compiled loop has them
 
 
@@ -112,31 +112,35 @@ def in_turn(system):
 @cache
 def log_weights(system, direction, particles, fault=None, reversal=True):
     rng = np.random.default_rng([particles, direction is REVERSE])
-    starts = system.prior(rng, RUNS, particles)
+    runs = CHAINS if particles == 1 else POPULATIONS
+    starts = system.prior(rng, runs, particles)
     if direction is REVERSE:
-        starts[:, 0] = system.posterior(rng, RUNS)
+        starts[:, 0] = system.posterior(rng, runs)
     if not fault:
         return short_runs(system, direction, starts, system.reference, rng, reversal=reversal)
     with broken_loops().having(fault):
-        loop = broken_loops().anneal_run
-        return short_runs(system, direction, starts, system.reference, rng, loop)
+        return short_runs(system, direction, starts, system.reference, rng, broken_loops())
 
 
-def short_runs(system, direction, starts, reference, rng, loop=anneal_run, reversal=True):
+def short_runs(system, direction, starts, reference, rng, broken=None, reversal=True):
     """Log weights of runs from these starts."""
     n = system.width
     m = starts.shape[2] - n
-    table = Table(np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)), np.zeros((2, 0)),
-                  np.ones((2, m)))  # fmt: skip
-    tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
+    table = Table(np.array([0.5, 1.0]), np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)),
+                  np.zeros((2, 0)), np.ones((2, m)))  # fmt: skip
+    rows, fractions = np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS))
     compiled = engine(system)
     draws, reverse = np.empty((len(starts), 0, starts.shape[2])), direction is REVERSE
-    plan = RunPlan(
-        BETAS, tuning, starts[0], reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
+    plan = Plan(
+        BETAS, table, rows, fractions, reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
         in_turn(system),
     )  # fmt: skip
-    target = compiled.on(compiled.density.data, reference).target
-    return driver(loop)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
+    problem, kernel = compiled.on(compiled.density.data, reference), KERNELS[system.kernel].compiled
+    if starts.shape[1] > 1:
+        loop = {"anneal_particles": broken.anneal_particles} if broken else {}
+        return populations(problem, kernel, plan, starts, rng, **loop)
+    loop = (broken.anneal_chain,) if broken else ()
+    return chains(*loop)(problem.target, kernel, plan, starts[:, 0], draws, rng)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_more_particles_close_the_gap():
 
     def gap(particles):
         forward, reverse = (log_weights(enumerable(), d, particles) for d in Direction)
-        return reverse.mean() - forward.mean(), (forward.var() + reverse.var()) / RUNS
+        return reverse.mean() - forward.mean(), (forward.var() + reverse.var()) / len(forward)
 
     (one, variance), (two, _), (eight, its) = (gap(n) for n in (1, 2, 8))
     assert eight < one / 8 + STANDARD_ERRORS * np.sqrt(variance / 64 + its) < two
@@ -184,7 +188,7 @@ def test_the_law_of_resampling(weights):
     weights, n = np.array(weights), 20_000
     rng = np.random.default_rng(1)
     free, kept = (
-        np.array([np.bincount(resample(weights, k, rng), minlength=3) for _ in range(n)])
+        np.array([np.bincount(resample(weights, k, rng.random()), minlength=3) for _ in range(n)])
         for k in (False, True)
     )
     exact = counts_by_enumeration(weights, (np.arange(100_000) + 0.5) / 100_000)
@@ -203,12 +207,12 @@ def test_weights_of_a_population():
     ells = np.array([-1e30, -5000.0, -3.0, -2.0, -np.inf])
     weights, total = np.full(5, 0.2), 0.0
     for increment in (0.3, 0.7):
-        highest, rest = reweigh(weights, ells, increment)
+        highest, rest = update_weights(weights, ells, increment)
         total += increment * highest + rest
     assert total == pytest.approx(logsumexp(ells) - np.log(5), rel=1e-14)
     np.testing.assert_allclose(weights, softmax(ells), rtol=1e-12)
     assert effective_size(weights) == pytest.approx(1 / np.sum(softmax(ells) ** 2))
-    assert reweigh(np.ones(1), np.array([-np.inf]), 0.1)[1] == -np.inf
+    assert update_weights(np.ones(1), np.array([-np.inf]), 0.1)[1] == -np.inf
 
 
 def test_places_are_few_and_the_same_for_every_run():
@@ -218,12 +222,12 @@ def test_places_are_few_and_the_same_for_every_run():
 
 
 def test_estimators_cover_on_populations():
-    """95 % intervals of BAR and of the histogram, and certified bounds, on 1000 × 100 runs.
+    """95 % intervals of BAR and of the histogram, and certified bounds, on 250 × 100 runs.
 
-    Of 1000 that cover 95 % at most 925 hold with α = 4e-4; twins: half the error.
+    Of 250 that cover 95 % at most 225 hold with α = 9e-4; twins: half the error.
     """
-    system, least = enumerable(), 0.925
-    forward, reverse = (log_weights(system, d, 3).reshape(1000, 100) for d in Direction)
+    system, least = enumerable(), 0.9
+    forward, reverse = (log_weights(system, d, 3).reshape(250, 100) for d in Direction)
     pairs = list(zip(forward, reverse, strict=True))
     for estimator in (bar, histogram):
         found = [estimator(*pair) for pair in pairs]

@@ -15,8 +15,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.engines import workers
-from pymc_bdmc.engines.workers import open_workers
+from pymc_bdmc.run import workers
+from pymc_bdmc.run.workers import open_workers
 
 
 class Sleep:
@@ -166,7 +166,7 @@ def test_the_second_ctrl_c_does_not_wait_for_threads(second, waits):
 
 PARENT = """
 import multiprocessing, sys, time
-from pymc_bdmc.engines.workers import open_workers
+from pymc_bdmc.run.workers import open_workers
 from pymc_bdmc.base.interrupts import interruptible
 
 if __name__ == "__main__":
@@ -213,7 +213,7 @@ def sleep():
 if __name__ == "__mp_main__" and sys.argv[1] == "import":
     sleep()
 
-from pymc_bdmc.engines.workers import open_workers
+from pymc_bdmc.run.workers import open_workers
 from pymc_bdmc.base.interrupts import interruptible
 
 def unpickled(large):

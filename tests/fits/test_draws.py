@@ -19,7 +19,6 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
 from pymc_bdmc.engines.compiled import counted
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.fits import adapt, draws, modes
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits.fit import share_beyond
@@ -29,6 +28,7 @@ from pymc_bdmc.reference.student import (
     make_reference,
     mix_references,
 )
+from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 FORWARD, REVERSE = Direction

@@ -16,7 +16,6 @@ from scipy.special import gammaln, softmax
 
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.prior_move import no_draw, prior_move
 from pymc_bdmc.kernels.state import (
     Parameters,
     Target,
@@ -27,7 +26,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import Setting
+from pymc_bdmc.kernels.transition import Setting, prior_move
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import no_reference
 from tests.mutants import MOVES, broken_kernels, compile_kernels
@@ -83,7 +82,7 @@ def move_all(transitions, target, beta, thetas, parameters, reverse, rng):
     n, size = thetas.shape
     states = make_states(n, size, parameters.metric.scale.size)
     work = make_workspace(size, parameters.metric.scale.size)
-    setting = Setting(beta, parameters, no_draw(), reverse)
+    setting = Setting(beta, parameters, np.empty(0), reverse)
     for i in range(n):
         copy_vector(thetas[i], states.theta[i])
         evaluate(target, state_at(states, i))

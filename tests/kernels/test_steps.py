@@ -12,13 +12,13 @@ from scipy import stats
 from scipy.special import softmax
 
 from pymc_bdmc.base.schedules import linear, thermodynamic_length
-from pymc_bdmc.base.types import Direction
+from pymc_bdmc.base.types import Direction, Tuning
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import PilotTask, StepEngine
-from pymc_bdmc.engines.steps.pilot import combine, pilot, pilot_betas
 from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
+from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.kernels.steps import check_frozen
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
 
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])
 ALPHA = 1e-3
@@ -356,7 +356,7 @@ def test_a_metric_of_the_users_own_is_kept(gaussian):
     step = partial(pm.NUTS, scaling=np.array([1.0, 2.0]), is_cov=True)
     kernel = frozen_kernel(gaussian, step)
     kernel.step(1, {"x": np.zeros(2)})
-    assert set(kernel._tuning.values[0][0]) == {"step_size"}
+    assert set(kernel._parameters.values[0][0]) == {"step_size"}
 
 
 def test_an_asymmetric_proposal_is_refused(discrete):
@@ -385,26 +385,29 @@ def test_options_of_a_partial_reach_the_step_method(gaussian):
 
 
 def test_tuning_is_interpolated_over_beta_and_held_beyond():
-    tuning = StepTuning(
-        np.array([0.2, 1.0]),
-        [[{"w": np.array([0.0, 2.0])}, {}], [{"w": np.array([4.0, 0.0])}, {}]],
-        np.array([0.0, 0.2, 1.0]),
+    values = [[{"w": np.array([0.0, 2.0])}, {}], [{"w": np.array([4.0, 0.0])}, {}]]
+    parameters = StepParameters(np.array([0.2, 1.0]), values)
+    np.testing.assert_allclose(parameters.at(0.4)[0]["w"], [1.0, 1.5])
+    np.testing.assert_allclose(parameters.at(0.05)[0]["w"], [0.0, 2.0])
+    np.testing.assert_allclose(parameters.at(1.0)[0]["w"], [4.0, 0.0])
+    assert parameters.at(0.4)[1] == {}
+    tuning = Tuning(
+        None,
         np.array([-9.0, -3.0, -1.0]),
         np.array([-8.0, -10.0]),
+        0,
+        path_betas=np.array([0.0, 0.2, 1.0]),
+        kernels=parameters,
     )
-    np.testing.assert_allclose(tuning.at(0.4)[0]["w"], [1.0, 1.5])
-    np.testing.assert_allclose(tuning.at(0.05)[0]["w"], [0.0, 2.0])
-    np.testing.assert_allclose(tuning.at(1.0)[0]["w"], [4.0, 0.0])
-    assert tuning.at(0.4)[1] == {}
     other = replace(
         tuning,
-        values=tuning.values[::-1],
+        kernels=replace(parameters, values=values[::-1]),
         mean_log_likelihood=np.array([-7.0, -3.0, -2.0]),
         prior_log_likelihood=np.array([-7.0]),
     )
     twice = combine([tuning, other], [None, None])
     np.testing.assert_allclose(twice.mean_log_likelihood, [-8.0, -3.0, -1.5])
-    np.testing.assert_allclose(twice.at(0.4)[0]["w"], [2.0, 1.0])
+    np.testing.assert_allclose(twice.kernels.at(0.4)[0]["w"], [2.0, 1.0])
     np.testing.assert_array_equal(twice.prior_log_likelihood, [-8.0, -10.0, -7.0])
 
 
@@ -430,7 +433,7 @@ def test_the_pilot_finds_the_scale_of_each_temperature():
         tuning = pilot(density, steps, betas, [start], np.random.default_rng(2))
         found = [
             float(np.ravel(values[0][name])[0] + np.log(values[0].get("stds", [1.0])[0]))
-            for values in tuning.values
+            for values in tuning.kernels.values
         ]
         assert found[0] - found[2] > np.log(5), (step, found)
 

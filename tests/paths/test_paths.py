@@ -17,11 +17,11 @@ from pymc_bdmc.call import annealing, choice
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled import pilot
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.fits import narrow as narrow_modes
 from pymc_bdmc.paths import FittedPath, PriorPath
+from pymc_bdmc.pilots import pilot
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference
 from tests import models

@@ -12,8 +12,8 @@ import xarray as xr
 from scipy.special import softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.results import write
+from pymc_bdmc.run.recorder import Recorder
 from tests.models import Y_SCHOOLS
 
 

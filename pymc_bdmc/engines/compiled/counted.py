@@ -12,10 +12,7 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 from pymc_bdmc.reference.contract import Density, Slopes
-
-
-class Stopped(Exception):
-    """An engine was stopped."""
+from pymc_bdmc.run.loop import Stopped
 
 
 class Counted(Density):

@@ -5,74 +5,55 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
-from pymc_bdmc.base.types import Moves, Point, Run
+from pymc_bdmc.base.types import Moves, Point, Run, Tuning
 from pymc_bdmc.density.checks import no_reference_for
 from pymc_bdmc.density.forward_sampling import draws_to_accept
 from pymc_bdmc.density.hard_variables import heavy_tailed, with_necks
 from pymc_bdmc.density.jitted import JittedDensity
 from pymc_bdmc.density.latent import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled import ahead
-from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.kernel import TunedKernel
-from pymc_bdmc.engines.compiled.pilot import (
-    MEMBERS,
-    MOST_ITERATIONS,
-    MoveStage,
-    PathTuning,
-    pilot,
-    refit,
-)
-from pymc_bdmc.engines.compiled.population import Trace, move_population
+from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
-from pymc_bdmc.engines.compiled.system import CompiledSystem
-from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.tasks import AnnealTask, FitTask, PilotTask, RefitTask
-from pymc_bdmc.engines.workers import Workers, open_workers
+from pymc_bdmc.engines.systems import ModelSystem, TunedKernel, advance_compiled
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import FEW_PRIOR_STATES, PRIOR_STATES, Fit, Fitting
 from pymc_bdmc.fits.narrow import add_narrow_modes
 from pymc_bdmc.fits.nested import Structure
-from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel, Setting
+from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
+from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.pilots.pilot import (
+    MEMBERS,
+    MOST_ITERATIONS,
+    MoveStage,
+    Trace,
+    move_population,
+    pilot,
+    refit,
+)
 from pymc_bdmc.reference.student import Reference, no_reference
-
-declare(Target, SIGNATURE.args[0])
+from pymc_bdmc.run.loop import Stopped
+from pymc_bdmc.run.tasks import AnnealTask, FitTask, PilotTask, RefitTask
+from pymc_bdmc.run.workers import Workers, open_workers
 
 
 class CompiledEngine:
     """Jitted density with compiled kernels, shared by all threads.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        The path of densities; from now on it is evaluated by the jitted function.
-    step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
-        Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
-    in_turn : bool or tuple of int, default False
-        Whether runs use a path of the data, or the order of its observations.
-
-    Raises
-    ------
-    ValueError
-        If a variable has no rows that could come in turn, or ``step`` is an unknown name.
-    NotJittable
-        If the density cannot be compiled as a numba function.
+    ``step`` is the kernel of the continuous elements; discrete elements move one by one by
+    Metropolis. ``in_turn`` asks for a path of the data, or gives the order of its observations.
+    From now on the jitted function evaluates the ``density``.
     """
 
     pilots = 1
-    """Number of independent pilots per data set."""
     default_particles = 32
-    """Default number of particles of a run."""
 
     def __init__(
         self,
@@ -80,7 +61,6 @@ class CompiledEngine:
         step: str | NamedKernel | None = None,
         in_turn: bool | tuple[int, ...] = False,
     ):
-        ahead.begin()
         self.density = density
         self._order = in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
@@ -139,7 +119,7 @@ class CompiledEngine:
         self._undefined[0] += executor is not None  # which counts for itself
         return open_workers(self, cores, stop, executor)
 
-    def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
+    def combine(self, tunings: Sequence[Tuning]) -> Tuning:
         """Return the tuning of the only pilot on a data set."""
         (tuning,) = tunings
         return tuning
@@ -153,7 +133,7 @@ class CompiledEngine:
             self.density, self.jitted, target, data, self.lock, self._stop, self.has_gradient
         )
 
-    def pilot(self, task: PilotTask) -> PathTuning | None:
+    def pilot(self, task: PilotTask) -> Tuning | None:
         """Run one pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
         problem = self.on(task.data, task.reference)
@@ -207,7 +187,7 @@ class CompiledEngine:
         """Return the names of variables whose priors have tails that a fit lacks."""
         return heavy_tailed(self.density.model)
 
-    def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
+    def refit(self, task: RefitTask) -> Tuning | None:
         """Fit a reference to other data; None if it was stopped.
 
         Its R̂ is infinite if the model is impossible at all draws from the known reference.
@@ -226,21 +206,24 @@ class CompiledEngine:
         """Return the kernel in the form of the compiled loops."""
         return self._kernel.compiled
 
-    def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:
+    def kernel(self, tuning: Tuning, betas: np.ndarray) -> TunedKernel:
         """Return the kernels of a schedule, to be applied one at a time."""
         problem = self.on(self.density.present_data, tuning.reference)
-        return TunedKernel(problem, self.moves, tuning, betas)
+        return TunedKernel(problem, self.moves, tuning.kernels, betas)
 
-    def system(self, rng: np.random.Generator) -> CompiledSystem:
+    def system(self, rng: np.random.Generator) -> ModelSystem:
         """Return the model as a system for simulated tempering, tuned by a pilot."""
         data = self.density.data
         tuning = self.pilot(PilotTask(data, np.random.SeedSequence(rng.integers(2**63))))
         assert tuning is not None, "nothing stops this pilot"
-        return CompiledSystem(self.on(data), self.moves, tuning, self.description)
+        advance = partial(advance_compiled, self.on(data), self.moves, tuning.kernels)
+        return ModelSystem(self.density, self.description, self.jitted.ravel, advance)
 
-    def adapted(self, known: PathTuning, reference: Reference, rhat: float) -> PathTuning:
+    def adapted(self, known: Tuning, reference: Reference, rhat: float) -> Tuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
-        return replace(known.adapted_to(reference), rhat=rhat)
+        kernels = known.kernels.adapted_to(reference)
+        new = {"kernels": kernels, "reference": reference, "rhat": rhat}
+        return replace(known, gradient_evaluations=0, **new)
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
         """Return the function that moves the population of a pilot."""
@@ -249,7 +232,7 @@ class CompiledEngine:
             kernel = self.moves
             if self.rows:
                 target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
-            setting = Setting(beta, parameters, no_draw(), False)
+            setting = Setting(beta, parameters, np.empty(0), False)
             stage = move_population(
                 target, kernel, setting, population, True, rng, self._stop, trace
             )
@@ -262,13 +245,7 @@ class CompiledEngine:
     def with_peaks(
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
-        """Apply `add_narrow_modes` for given data.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the engine was stopped.
-        """
+        """Return the reference with the narrow modes that it misses; see `add_narrow_modes`."""
         problem = self.on(data)
 
         def log_density(thetas: np.ndarray) -> np.ndarray:
@@ -283,7 +260,7 @@ class CompiledEngine:
         self,
         states: Point,
         data: Mapping[str, np.ndarray],
-        tuning: PathTuning,
+        tuning: Tuning,
         margin: float,
         seed: np.random.SeedSequence,
     ) -> float:
@@ -291,52 +268,31 @@ class CompiledEngine:
 
         The excess is large if the posterior has a mode or a narrow peak that r does not cover. A
         state may also lie in the tail of a mode that r does cover; then the kernel leads it back.
-
-        Parameters
-        ----------
-        states : mapping of str to ndarray
-            A row for each state.
-        data : mapping of str to ndarray
-            Observed data.
-        tuning : PathTuning
-            The tuning of the path from r on these data.
-        margin : float
-            Nats; a state that exceeds it is moved first.
-        seed : SeedSequence
-            The seed of these moves.
+        So states that exceed the ``margin`` are moved first, with random numbers of the ``seed``.
         """
         thetas, seen = self.jitted.ravel_many(states), np.max(tuning.last_log_likelihood)
         found = self.on(data, tuning.reference).log_likelihoods(thetas)
         beyond = found > seen + margin
         if beyond.any():
-            found[beyond] = self.settled(thetas[beyond], data, tuning, seed)
+            found[beyond] = self.after_moves(thetas[beyond], data, tuning, seed)
         return float(np.max(found) - seen)
 
-    def settled(
+    def after_moves(
         self,
         thetas: np.ndarray,
         data: Mapping[str, np.ndarray],
-        tuning: PathTuning,
+        tuning: Tuning,
         seed: np.random.SeedSequence,
     ) -> np.ndarray:
-        """Return ℓ (or g) of every row after `MOST_ITERATIONS` moves at β = 1, nats.
-
-        NaN if the engine was stopped.
-        """
+        """Return ℓ (or g) of every row after moves at β = 1, nats; NaN if stopped."""
         problem, rng = self.on(data, tuning.reference), np.random.default_rng(seed)
         trace, _ = at_the_end(
-            problem, self.moves, tuning, thetas, MOST_ITERATIONS, rng, adapts=True
+            problem, self.moves, tuning.kernels, thetas, MOST_ITERATIONS, rng, adapts=True
         )
         return trace.ells[-1]
 
-    def run(self, task: AnnealTask[PathTuning] | AnnealTask[DrawTuning]) -> Run | None:
-        """Anneal one run from its own starts; None if it was stopped.
-
-        Raises
-        ------
-        FloatingPointError
-            If a log density is +∞; the message names β and the variables.
-        """
+    def run(self, task: AnnealTask) -> Run | None:
+        """Anneal one run from its own starts; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
         if isinstance(task.tuning, DrawTuning):
             return weighed(self.on(task.data), task, rng)

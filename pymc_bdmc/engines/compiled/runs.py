@@ -3,103 +3,108 @@
 import numpy as np
 from scipy.special import softmax
 
-from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS
 from pymc_bdmc.density.rows import row_ends
-from pymc_bdmc.engines.compiled import ahead
-from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.loops import (
-    INFINITE,
-    STOPPED,
-    RunPlan,
-    RunRecord,
-    anneal_run,
-    empty_record,
-)
-from pymc_bdmc.engines.compiled.pilot import PathTuning
-from pymc_bdmc.engines.compiled.population import Trace, move_population
+from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
-from pymc_bdmc.kernels.prior_move import no_draw
-from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
+from pymc_bdmc.run.chain import INFINITE, STOPPED, CompiledParticles, Plan, Table, anneal_chain
+from pymc_bdmc.run.loop import Record, Stopped, anneal_particles
+from pymc_bdmc.run.resampling import places
+from pymc_bdmc.run.tasks import AnnealTask
 
 FRESH_STRIDE = 4
-FRESH, FRESH_ONE_BY_ONE = 512, 32
-"""Most moves of a chain to fresh prior draws: if these are made in batches, and one by one."""
+"""Least number of transitions of a chain between moves to fresh prior draws. Chosen."""
 
 Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
 """Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
 
 
 def annealed(
-    problem: Problem, moves: CompiledKernel, task: AnnealTask[PathTuning], rng: np.random.Generator
+    problem: Problem, moves: CompiledKernel, task: AnnealTask, rng: np.random.Generator
 ) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped.
 
-    A chain may move to prior draws along the path; populations do not need this.
-
-    Raises
-    ------
-    FloatingPointError
-        If a log density is +∞; the message names β and the variables.
+    A chain may move to prior draws along the path; populations do not need this. Raises a
+    FloatingPointError that names β and the variables if a log density is +∞.
     """
-    betas, reverse = task.betas, task.direction is Direction.REVERSE
-    in_turn, stride = problem.jitted.rows > 0, _stride(problem, len(betas))
-    n_fresh = 0 if in_turn else (len(betas) - 1) // stride
-    started = (
-        start_of_chain(problem, task, n_fresh, rng)
-        if task.particles == 1
-        else starts_of_particles(problem, task, rng)
-    )
-    if started is None:
+    table: Table = task.tuning.kernels
+    betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
+    rows, stride = problem.jitted.rows, _stride(problem, len(betas))
+    n_fresh = 0 if rows else (len(betas) - 1) // stride
+    try:
+        starts, draws, prior_draws = (
+            start_of_chain(problem, task, n_fresh, rng)
+            if n == 1
+            else starts_of_particles(problem, task, rng)
+        )
+        below, fractions = table.places(betas)
+        plan = Plan(
+            betas, table, below, fractions, reverse, task.burn_in, reverse,
+            places(len(betas) - 1), draws, stride, rows > 0,
+        )  # fmt: skip
+        record = Record(len(betas) - 1, n, 2)
+        ends, weights, ancestors = run_plan(problem, moves, plan, starts, rng, record)
+        if task.further_moves:
+            trace, cost = at_the_end(problem, moves, table, ends, task.further_moves, rng)
+            if problem.stop[0]:
+                return None
+            record.gradients += cost
+            ends = np.concatenate([ends, *trace.thetas])
+            weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
+    except Stopped:
         return None
-    starts, draws, prior_draws = started
-    plan = RunPlan(
-        betas, task.tuning.along(betas), starts, reverse, task.burn_in, reverse,
-        places(len(betas) - 1), draws, stride, in_turn,
+    return record.run(
+        betas, problem.jitted.unravel(ends), weights, ancestors, prior_draws=prior_draws,
+        row_log_weight=_by_row(betas, rows, record),
     )  # fmt: skip
-    record = empty_record(len(betas), len(starts))
-    ahead.wait()
-    ends, weights, ancestors, gradients, status, arrival = anneal_run(
-        problem.target, moves, plan, rng, problem.stop, record
-    )
-    if status == STOPPED:
-        return None
-    if status == INFINITE:
-        problem.raise_at(betas[arrival], ends[0])
-    if task.further_moves:
-        states, cost = _further(problem, moves, task, ends, rng)
-        if problem.stop[0]:
-            return None
-        ends = np.concatenate([ends, *states])
-        weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
-        gradients += cost
-    return Run(
-        float(np.diff(betas) @ record.highest[:-1] + record.rests.sum()),
-        record.path,
-        record.acceptance,
-        record.divergences,
-        gradients,
-        problem.jitted.unravel(ends),
-        weights,
-        Population(record.effective_size, record.resampled, ancestors),
-        prior_draws,
-        row_log_weight=_by_row(betas, problem.jitted.rows, record),
-    )
+
+
+def run_plan(
+    problem: Problem, moves: CompiledKernel, plan: Plan, starts: np.ndarray,
+    rng: np.random.Generator, record: Record,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    """Run a chain or a population, and fill the record; return ends, weights and ancestors.
+
+    In a reverse run the first particle is annealed to the prior, and then the others to β = 1.
+    """
+    ends, weights, ancestors = starts.copy(), np.ones(1), 1
+    n, first = len(ends), 1 if plan.reverse else 0
+    trail = np.empty((plan.places.sum() if n > first > 0 else 0, ends.shape[1]))
+    if plan.reverse or n == 1:
+        records = record.mean, record.acceptance, record.divergences, trail
+        record.gradients, status, arrival = anneal_chain(
+            problem.target, moves, plan, ends[0], rng, problem.stop, records
+        )
+        if status == INFINITE:
+            problem.raise_at(plan.betas[arrival], ends[0])
+        if status == STOPPED:
+            raise Stopped
+        record.highest[:] = record.mean
+    if n > 1:
+        particles = CompiledParticles(
+            problem.target, moves, plan, ends, rng, problem.stop, problem.raise_at
+        )
+        kept = dict(zip(np.flatnonzero(plan.places), trail, strict=True)) if first else None
+        weights, ancestors = anneal_particles(particles, plan.betas, record, rng, kept)
+        record.gradients += particles.evaluations
+        ends[first:] = particles.thetas[first:]
+    return ends, weights, ancestors
 
 
 def _stride(problem: Problem, n_betas: int) -> int:
     """Return the number of transitions between moves of a chain to fresh prior draws."""
-    fresh = FRESH if problem.density.prior.batches else FRESH_ONE_BY_ONE
-    return max(FRESH_STRIDE, -(-n_betas // fresh))
+    most = 512 if problem.density.prior.batches else 32  # draws one by one take longer; chosen
+    return max(FRESH_STRIDE, -(-n_betas // most))
 
 
 def start_of_chain(
-    problem: Problem, task: AnnealTask[PathTuning], n_fresh: int, rng: np.random.Generator
-) -> Starts | None:
-    """Return the start of a chain, with prior draws to which it may move; None if stopped."""
+    problem: Problem, task: AnnealTask, n_fresh: int, rng: np.random.Generator
+) -> Starts:
+    """Return the start of a chain, with prior draws to which it may move."""
     spent = 0
     draws = problem.draw(n_fresh + 1, rng)
     if task.start is not None:
@@ -107,7 +112,7 @@ def start_of_chain(
     while (place := _first_supported(problem, draws)) is None:
         spent += len(draws)
         if problem.stop[0]:
-            return None
+            raise Stopped
         if spent > MAX_PRIOR_DRAWS:
             raise problem.impossible(draws, spent)
         draws = problem.draw(n_fresh + 1, rng)
@@ -125,59 +130,32 @@ def _first_supported(problem: Problem, thetas: np.ndarray) -> int | None:
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
-def starts_of_particles(
-    problem: Problem, task: AnnealTask[PathTuning], rng: np.random.Generator
-) -> Starts | None:
-    """Return the starts of particles, without further prior draws; None if stopped."""
+def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Starts:
+    """Return the starts of particles, without further prior draws."""
     n = task.particles
     kept = [] if task.start is None else [problem.jitted.ravel(task.start)]
     needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
     thetas, trials = problem.accepted(needed, n, rng)
     starts = np.array([*kept, *thetas[: n - len(kept)]])
     if len(starts) < n:
-        return None
+        raise Stopped
     return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
 
 
-def _further(
-    problem: Problem,
-    moves: CompiledKernel,
-    task: AnnealTask[PathTuning],
-    ends: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, int]:
-    """Return the states of all particles after each further move at β = 1, and gradients."""
-    trace, gradients = at_the_end(
-        problem, moves, task.tuning, ends, task.further_moves, rng, adapts=False
-    )
-    return trace.thetas, gradients
-
-
 def at_the_end(
-    problem: Problem,
-    moves: CompiledKernel,
-    tuning: PathTuning,
-    thetas: np.ndarray,
-    n: int,
-    rng: np.random.Generator,
-    *,
-    adapts: bool,
-) -> tuple[Trace, int]:
+    problem: Problem, moves: CompiledKernel, table: Table, thetas: np.ndarray, n: int,
+    rng: np.random.Generator, *, adapts: bool = False,
+) -> tuple[Trace, int]:  # fmt: skip
     """Return the states of every row after each of n moves at β = 1, and gradient counts."""
-    rows, size = thetas.shape
-    trace = Trace(
-        np.full((n, rows), np.nan),
-        np.empty((n, rows, size)),
-        np.empty((2, n, rows, problem.jitted.n_continuous)),
-    )
-    last = Setting(1.0, tuning.last_parameters, no_draw(), False)
+    trace = empty_trace(n, thetas, problem.jitted.n_continuous)
+    last = Setting(1.0, table.row(-1), np.empty(0), False)
     *_, gradients = move_population(
         problem.target, moves, last, thetas.copy(), adapts, rng, problem.stop, trace
     )
     return trace, gradients
 
 
-def _by_row(betas: np.ndarray, rows: int, record: RunRecord) -> np.ndarray | None:
+def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
     """Return the parts of log Ẑ that came with each row, if the temperatures end with each."""
     ends = row_ends(betas, rows) if rows else None
     if ends is None:
@@ -187,7 +165,7 @@ def _by_row(betas: np.ndarray, rows: int, record: RunRecord) -> np.ndarray | Non
 
 
 def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
-    """Weigh draws from the reference, with θ* among them in a reverse run; None if stopped."""
+    """Weight draws from the reference, with θ* among them in a reverse run; None if stopped."""
     reference, n, density = task.tuning.reference, task.particles, Counted(problem)
     of_start: dict[str, float] = {}
     try:

@@ -6,8 +6,6 @@ import numpy as np
 
 from pymc_bdmc.base.types import Annealing, Point, Run
 
-_MIN_STRETCH = 50
-
 _BY_RUN = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors"
 _OF_PARTICLES = "least_effective_size", "ancestors", "effective_size", "resamplings"
 """Records that only runs with several particles have."""
@@ -16,24 +14,9 @@ _OF_PARTICLES = "least_effective_size", "ancestors", "effective_size", "resampli
 class Recorder:
     """Collector of the runs of one direction on one data set.
 
-    Moments along β are updated in the order of the runs. A run that finishes before an earlier one
-    is held back, so the sums do not depend on the order of finishing.
-
-    Parameters
-    ----------
-    n_runs : int
-        Number of expected runs; missing ones get the log weight NaN.
-    betas : ndarray of shape (T + 1,)
-        The schedule.
-    judges_acceptance : bool, default True
-        Whether to record the lowest acceptance of each run.
-
-    Attributes
-    ----------
-    ends : dict of int to tuple
-        Last states and their weights by run, for runs that kept them.
-    n_finished : int
-        Number of runs recorded.
+    Moments along β are updated in the order of the runs, so the sums do not depend on the order of
+    finishing. Missing runs have the log weight NaN. ``ends`` are the last states and their weights
+    by run, for runs that kept them.
     """
 
     def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
@@ -46,7 +29,7 @@ class Recorder:
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
         self._gradients = self._next = self.n_finished = 0
         self._are_populations = False
-        self._waiting: dict[int, Run] = {}
+        self._waiting: dict[int, Run] = {}  # runs that finished before an earlier one
         self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
     def add(self, first: int, run: Run) -> None:
@@ -55,8 +38,8 @@ class Recorder:
         places = slice(first, first + n)
         found = {
             "log_weight": run.log_weight,
-            "least_effective_size": run.population.effective_size.min(),
-            "ancestors": run.population.ancestors,
+            "least_effective_size": run.effective_size.min(),
+            "ancestors": run.ancestors,
             **run.of_start,
         }
         if self._judges_acceptance:
@@ -66,10 +49,10 @@ class Recorder:
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
         if run.row_log_weight is not None:
             self._rows[first] = run.row_log_weight
-        self._resamplings += run.population.resampled
+        self._resamplings += run.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._are_populations = run.population.effective_size[0] > 1  # at β = 0 all count
+        self._are_populations = run.effective_size[0] > 1  # at β = 0 all count
         self.n_finished += n
         if run.ends:
             self.ends[first] = run.ends, run.weights
@@ -123,7 +106,7 @@ class _Moments:
             self._mean += deviation * n / self._n
             self._squares += n * (deviation * (run.log_likelihood - self._mean))
             self._squares += n * np.square(run.log_likelihood_sd)
-        self._sizes += n * run.population.effective_size
+        self._sizes += n * run.effective_size
         known = _known_parts(run)
         self._acceptance += n * known.mean(axis=1) if known.size else np.nan
 
@@ -146,11 +129,11 @@ def _known_parts(run: Run) -> np.ndarray:
 def _lowest_acceptance(acceptance: np.ndarray) -> float:
     """Return the smallest mean acceptance over stretches of a chain and parts of the kernel.
 
-    A stretch is a quarter of the run, but long enough that a kernel with acceptance 0.1 practically
-    never rejects all proposals in it. NaN if no part has an acceptance.
+    A stretch is a quarter of the run, but at least 50 temperatures, so that a kernel with
+    acceptance 0.1 practically never rejects all proposals in it. NaN if no part has an acceptance.
     """
     if not acceptance.size:
         return np.nan
-    n_stretches = max(1, min(4, (len(acceptance) - 1) // _MIN_STRETCH))
+    n_stretches = max(1, min(4, (len(acceptance) - 1) // 50))
     stretches = np.array_split(acceptance[1:], n_stretches)
     return float(np.min([stretch.mean(axis=0) for stretch in stretches]))

@@ -34,10 +34,6 @@ from pymc_bdmc.base.upstream import dumps
 
 _log = logging.getLogger("pymc.bdmc")
 
-FIRST_MESSAGES = 4
-"""Fewest messages before it is known how many workers an executor has. Chosen."""
-POLL = 0.1
-"""Seconds between checks of the flag; an unlimited wait would ignore Ctrl-C. Chosen."""
 MOST_MESSAGES = 10_000
 """Most messages to an executor; more tasks than this are sent in ranges, since a scheduler spends a
 millisecond or more on each message. Ten for each of a thousand workers still share the work
@@ -45,15 +41,6 @@ evenly."""
 UNFORKABLE = ("jax", "polars", "tensorflow", "torch")
 """Libraries that prevent forking: their threads may hold a lock for which the child waits
 forever."""
-MOST_KEPT = 8
-"""Number of engines and lists of tasks that a worker keeps, over all calls. Chosen."""
-
-
-class Task(Protocol):
-    """Work for an engine; its result depends on nothing else."""
-
-    def run(self, engine: Any) -> Any:
-        """Do the work; None if it was stopped."""
 
 
 class Pool(Protocol):
@@ -81,20 +68,12 @@ class Workers:
         self._n, self._unfinished = n, dict[Future, Sequence[int]]()
 
     def run(
-        self, tasks: Sequence[Task], places: Sequence[int] | None = None
+        self, tasks: Sequence[Any], places: Sequence[int] | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
 
-        Parameters
-        ----------
-        tasks : sequence of Task
-        places : sequence of int, optional
-            Indices of the tasks to run. Default: all of them.
-
-        Raises
-        ------
-        RuntimeError
-            If workers end early and the executor does not replace them.
+        ``places`` are the indices of the tasks to run, by default all. Raises a RuntimeError if
+        workers end early and the executor does not replace them.
         """
         places = range(len(tasks)) if places is None else places
         if self._executor is None:
@@ -114,7 +93,7 @@ class Workers:
             del _here[key]
 
     def _run_by(
-        self, executor: Executor, tasks: Sequence[Task], places: Sequence[int], key: str
+        self, executor: Executor, tasks: Sequence[Any], places: Sequence[int], key: str
     ) -> Iterator[tuple[int, Any]]:
         size = max(1, -(-len(places) // MOST_MESSAGES))
         waiting = deque(places[first : first + size] for first in range(0, len(places), size))
@@ -136,7 +115,7 @@ class Workers:
             while waiting and len(unfinished) < most:
                 send(waiting.popleft(), {})
             with unbroken():  # it holds locks that workers need
-                done, _ = wait(unfinished, POLL, FIRST_COMPLETED)
+                done, _ = wait(unfinished, 0.1, FIRST_COMPLETED)  # without limit it ignores Ctrl-C
             if self._stop[0] and not done:
                 return
             for future in done:
@@ -149,7 +128,7 @@ class Workers:
                     if result is not None:
                         yield place, result
 
-    def _run_here(self, tasks: Sequence[Task], places: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def _run_here(self, tasks: Sequence[Any], places: Sequence[int]) -> Iterator[tuple[int, Any]]:
         for place in places:
             try:
                 with nothing_to_keep():
@@ -182,23 +161,12 @@ def open_workers(
     start at once. Otherwise, or if JAX or another library of `UNFORKABLE` is loaded, they receive a
     pickled copy and compile again, which takes seconds. A single process is this one.
 
-    Parameters
-    ----------
-    engine : object
-        Handed to every task.
-    cores : int
-        Number of threads or processes.
-    stop : ndarray of shape (1,)
-        Flag from `interruptible`, with which tasks end early with None. It is also set if the block
-        ends before its tasks are done.
-    executor : concurrent.futures.Executor, optional
-        Executor, such as that of Dask's `Client.get_executor`.
-    in_processes : bool, default False
-        Whether tasks need processes of their own.
+    ``stop`` is the flag from `interruptible`, with which tasks end early with None. It is also set
+    if the block ends before its tasks are done.
 
     Examples
     --------
-    >>> from pymc_bdmc.engines.workers import open_workers
+    >>> from pymc_bdmc.run.workers import open_workers
     >>> from pymc_bdmc.base.interrupts import interruptible
     >>> class Double:
     ...     def __init__(self, x):
@@ -216,7 +184,8 @@ def open_workers(
     _here[key] = engine
     try:
         with ONE_BLAS_THREAD, threadpool_limits(1, "openmp"), kind as found:
-            workers = Workers(engine, key, found, stop, max(cores, FIRST_MESSAGES))
+            # At least four messages, until it is known how many workers an executor has.
+            workers = Workers(engine, key, found, stop, max(cores, 4))
             try:
                 yield workers
             finally:
@@ -307,7 +276,7 @@ def _find(keys: Sequence[str], parts: Mapping[str, bytes]) -> list | None:
         if not all(key in known for key in keys):
             return None
         _received.update({key: _received.pop(key) for key in keys if key in _received})
-        for key in list(_received)[:-MOST_KEPT]:  # the most recent are last
+        for key in list(_received)[:-8]:  # the most recent ones are last
             del _received[key]
         return [known[key] for key in keys]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from pymc_bdmc.base.system import System, TwoSidedSystem
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.engines.tasks import AnnealTask
-from pymc_bdmc.engines.workers import Workers, open_workers
+from pymc_bdmc.run.tasks import AnnealTask
+from pymc_bdmc.run.workers import Workers, open_workers
 
 
 @runtime_checkable
@@ -34,17 +34,12 @@ class BlockSystem(Protocol):
     def attributes(self) -> Mapping[str, object]:
         """Return what a result says of the system, with ``upper_bound``, the kind of start."""
 
-    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+    def run_block(self, task: AnnealTask, stop: np.ndarray) -> Run:
         """Anneal the chains of a task without the GIL; log weights are NaN if ``stop`` is set."""
 
 
 class BlockEngine:
-    """Engine of a system that anneals its own blocks, shared by threads.
-
-    Parameters
-    ----------
-    system : BlockSystem
-    """
+    """Engine of a system that anneals its own blocks, shared by threads."""
 
     def __init__(self, system: BlockSystem):
         self._system, self._stop = system, np.zeros(1, dtype=np.uint8)
@@ -61,14 +56,8 @@ class BlockEngine:
         self._stop = stop
         return open_workers(self, cores, stop, executor)
 
-    def run(self, task: AnnealTask[None]) -> Run | None:
-        """Return the runs of a task, which depend on nothing else; None if they were stopped.
-
-        Raises
-        ------
-        FloatingPointError
-            If a log weight is not finite.
-        """
+    def run(self, task: AnnealTask) -> Run | None:
+        """Return the runs of a task, which depend on nothing else; None if they were stopped."""
         run = self._system.run_block(task, self._stop)
         if np.isfinite(run.log_weight).all():
             return run
@@ -82,18 +71,7 @@ class BlockEngine:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """A `System` with draws at β = 1, whose chains move by its own transition.
-
-    Parameters
-    ----------
-    system : System
-        With ``draw_posterior`` as well.
-
-    Raises
-    ------
-    TypeError
-        If it lacks a method.
-    """
+    """A `System` with draws at β = 1, whose chains move by its own transition."""
 
     system: System
     block_size: ClassVar[int] = 100
@@ -122,7 +100,7 @@ class SideBySide:
             "burn_in": 0,
         }
 
-    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+    def run_block(self, task: AnnealTask, stop: np.ndarray) -> Run:
         """Anneal the chains of a task; log weights are NaN if ``stop`` is set."""
         system, rng = cast(TwoSidedSystem, self.system), np.random.default_rng(task.seed)
         if task.direction is Direction.FORWARD:
@@ -145,48 +123,41 @@ class SideBySide:
                 )
             return ell
 
-        return anneal_block(task, move, log_likelihood, stop)
+        return anneal_block(task.direction, task.betas, move, log_likelihood, stop)
 
 
 def anneal_block(
-    task: AnnealTask,
+    direction: Direction,
+    betas: np.ndarray,
     move: Callable[[int], float],
     log_likelihood: Callable[[], np.ndarray],
-    stop: np.ndarray,
+    stop: np.ndarray | None = None,
 ) -> Run:
     r"""Run chains side by side along β and return their log weights.
 
     .. math:: \log w = \sum_{t=1}^T (\beta_t - \beta_{t-1})\, \ell(\theta_{t-1})
 
-    in both directions (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8).
-
-    Parameters
-    ----------
-    task : AnnealTask
-        Its direction and schedule.
-    move : callable
-        Applies K_t, or in reverse K_t†, to all chains; returns the share of accepted proposals.
-    log_likelihood : callable
-        Returns ℓ of the present states, shape (chains,), nats.
-    stop : ndarray of uint8, shape (1,)
-        A flag; if it is set, the run ends early and its log weights are NaN.
+    in both directions (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). ``move(t)`` applies K_t, or
+    in reverse K_t†, to all chains and returns the share of accepted proposals. ``log_likelihood``
+    returns ℓ of the present states, nats. If ``stop`` is set, the run ends early and its log
+    weights are NaN.
     """
-    last = len(task.betas) - 1
-    increments = np.append(np.diff(task.betas), 0.0)
-    log_weight = np.zeros(task.chains)
+    last, increments = len(betas) - 1, np.append(np.diff(betas), 0.0)
     mean, sd, acceptance = np.full((3, last + 1), np.nan)
+    log_weight = np.zeros(1)
 
     def measure(t: int) -> None:
-        # In both directions ℓ of the state at β_t is weighed by the increment that follows.
-        ell = log_likelihood()[: task.chains]
+        nonlocal log_weight
+        # In both directions ℓ of the state at β_t is multiplied by the increment that follows.
+        ell = log_likelihood()
         mean[t], sd[t] = ell.mean(), ell.std()
-        log_weight[:] += increments[t] * ell
+        log_weight = log_weight + increments[t] * ell
 
-    measure(task.direction.start(last))
-    for t, arrival in task.direction.moves(last):
-        if stop[0]:
+    measure(direction.start(last))
+    for t, arrival in direction.moves(last):
+        if stop is not None and stop[0]:
             log_weight[:] = np.nan
             break
         acceptance[t] = move(t)
         measure(arrival)
-    return Run.of_block(task.direction, log_weight, mean, sd, acceptance)
+    return Run.of_block(direction, log_weight, mean, sd, acceptance)

@@ -7,22 +7,17 @@ import numpy as np
 from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.schedules import mean_between
-from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.types import Point, Tuning
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.mean_curve import MeanCurve
-from pymc_bdmc.kernels.adaptations import adaptation
+from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
 from pymc_bdmc.kernels.steps import summarize
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.pilots.mean_curve import MeanCurve
 
-PILOT_CHAINS = 2
-PILOT_TEMPERATURES = 8
-PILOT_STEPS = 150
-"""Number of steps at each temperature of the pilot."""
-STRIDE_STEPS = 50
-"""Number of steps at each intermediate temperature that E_β[ℓ] needs."""
+PILOT_STEPS, STRIDE_STEPS = 150, 50
+"""Numbers of steps at each temperature of the pilot, and at intermediate ones. Chosen."""
 
 
-def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
+def pilot_betas(betas: np.ndarray, n: int = 8) -> np.ndarray:
     """Return ``n`` temperatures for the pilot, evenly spaced along the schedule, without 0."""
     last = len(betas) - 1
     return betas[np.unique(np.linspace(1, last, min(n, last)).round().astype(int))]
@@ -34,24 +29,14 @@ def pilot(
     betas: np.ndarray,
     starts: Sequence[Point],
     rng: np.random.Generator,
-) -> StepTuning:
+) -> Tuning:
     """Run one pilot chain from a prior draw through the temperatures, adapting at each.
 
     Between temperatures, β rises no further than the effective sample size of the last stage
     allows, so that E_β[ℓ] is known along the whole path.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        The target.
-    steps : sequence of BlockedStep
-        Step methods, untuned; afterwards they are adapted to the last temperature.
-    betas : ndarray of shape (G,)
-        Temperatures at which to adapt, increasing.
-    starts : sequence of Point
-        Prior draws; the chain starts at the first.
-    rng : numpy.random.Generator
-        The pilot's own stream.
+    The ``starts`` are prior draws, and the chain begins at the first. The ``steps`` are untuned;
+    afterwards they are adapted to the last of the increasing ``betas``.
     """
     accesses = [adaptation(step) for step in steps]
     for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
@@ -77,31 +62,30 @@ def pilot(
             seconds = time.thread_time() - started
             curve.add(beta, np.array(ells[n_steps // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
-    return StepTuning(
-        betas, values, curve.betas, curve.mean_log_likelihood, prior_ells,
-        seconds_a_move=seconds / n_steps, gradients_a_move=(cost - before) / n_steps,
-        gradient_evaluations=cost,
+    return Tuning(
+        None, curve.mean_log_likelihood, prior_ells, cost, (cost - before) / n_steps,
+        seconds / n_steps, curve.betas, StepParameters(betas, values),
     )  # fmt: skip
 
 
-def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> StepTuning:
+def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
     """Combine the tunings of independent pilot chains."""
-    accesses = [adaptation(step) for step in steps]
     values = [
-        [access.merge(chains) for access, *chains in zip(accesses, *stage, strict=True)]
-        for stage in zip(*(tuning.values for tuning in tunings), strict=True)
+        [adaptation(step).merge(chains) for step, *chains in zip(steps, *stage, strict=True)]
+        for stage in zip(*(tuning.kernels.values for tuning in tunings), strict=True)
     ]
     path_betas = np.unique(np.concatenate([tuning.path_betas for tuning in tunings]))
     means = [
-        mean_between(path_betas, tuning.path_betas, tuning.mean_log_likelihood)
-        for tuning in tunings
+        mean_between(path_betas, each.path_betas, each.mean_log_likelihood) for each in tunings
     ]
-    prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
-    accepted_draws = min(tuning.accepted_draws for tuning in tunings)
-    costs = [(each.seconds_a_move, each.gradients_a_move) for each in tunings]
-    seconds, gradients = np.mean(costs, axis=0)
-    return StepTuning(
-        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws,
-        seconds_a_move=float(seconds), gradients_a_move=float(gradients),
-        gradient_evaluations=sum(each.gradient_evaluations for each in tunings),
-    )  # fmt: skip
+    return Tuning(
+        None,
+        np.mean(means, axis=0),
+        np.concatenate([tuning.prior_log_likelihood for tuning in tunings]),
+        sum(tuning.gradient_evaluations for tuning in tunings),
+        float(np.mean([tuning.gradients_a_move for tuning in tunings])),
+        float(np.mean([tuning.seconds_a_move for tuning in tunings])),
+        path_betas,
+        StepParameters(tunings[0].kernels.betas, values),
+        min(tuning.accepted_draws for tuning in tunings),
+    )

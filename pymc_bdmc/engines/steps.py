@@ -6,50 +6,37 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
+from typing import cast
 
 import numpy as np
 
-from pymc_bdmc.base.types import Moves, Point, Run
+from pymc_bdmc.base.types import Moves, Point, Run, Tuning
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.forward_sampling import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.driver import anneal
-from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
-from pymc_bdmc.engines.steps.system import StepSystem
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.engines.workers import Workers, open_workers
+from pymc_bdmc.engines.systems import ModelSystem, States
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
-from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
+from pymc_bdmc.run.loop import anneal
+from pymc_bdmc.run.tasks import AnnealTask, PilotTask
+from pymc_bdmc.run.workers import Workers, open_workers
 
 
 class StepEngine:
     """Compiled density and step methods, shared by all chains of a process.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        The path of densities.
-    betas : ndarray of shape (T + 1,)
-        The schedule, unless a task has its own.
-    step, compile_kwargs
-        See `build_steps`.
-
-    Raises
-    ------
-    ValueError
-        If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
+    ``betas`` is the schedule, unless a task has its own. See `build_steps` for the other arguments
+    and the errors.
     """
 
     no_reference = "since PyMC's step methods move along the path from the prior"
-    pilots = PILOT_CHAINS
-    """Number of independent pilots per data set."""
+    pilots = 2
     moves_further = has_gradient = stacks_data = False
     meets_undefined = True
     """Nothing counts how often log p is NaN."""
     rows = 0
     default_particles = 1
-    """Default number of particles of a run."""
 
     @alone
     def __init__(
@@ -100,11 +87,11 @@ class StepEngine:
         """Return processes with a copy of this engine each, or the workers of an executor."""
         return open_workers(self, cores, stop, executor, in_processes=True)
 
-    def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
+    def combine(self, tunings: Sequence[Tuning]) -> Tuning:
         """Combine the tunings of the pilots on one data set."""
         return combine(tunings, self.steps)
 
-    def pilot(self, task: PilotTask) -> StepTuning:
+    def pilot(self, task: PilotTask) -> Tuning:
         """Run one pilot chain on the data of the task, from the prior."""
         with self.lock:
             self.density.set_data(task.data)
@@ -117,21 +104,35 @@ class StepEngine:
             tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
             return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
 
-    def kernel(self, tuning: StepTuning, betas: np.ndarray | None = None) -> StepKernel:
+    def kernel(self, tuning: Tuning, betas: np.ndarray | None = None) -> StepKernel:
         """Return the frozen kernel of a schedule."""
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
-        return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
+        betas = self.betas if betas is None else betas
+        return StepKernel(self.density, self.steps, betas, tuning.kernels)
 
-    def system(self, rng: np.random.Generator) -> StepSystem:
+    def system(self, rng: np.random.Generator) -> ModelSystem:
         """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
-        return StepSystem(self, self.betas, rng)
+        seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
+        tasks = [PilotTask(self.density.data, each) for each in seed.spawn(self.pilots)]
+        kernel = self.kernel(self.combine([self.pilot(task) for task in tasks]))
+        kernel.reset(rng.spawn(1)[0])
+        places = {beta: t for t, beta in enumerate(self.betas.tolist())}
+
+        def advance(points: list, betas: np.ndarray, rng: np.random.Generator) -> States:
+            moved = [
+                kernel.step(places[beta], point)[0] if beta > 0 else point
+                for point, beta in zip(points, betas.tolist(), strict=True)
+            ]
+            return moved, np.array([self.log_likelihood(point) for point in moved])
+
+        return ModelSystem(self.density, self.description, dict, advance)
 
     def log_likelihood(self, point: Point) -> float:
         """Return ℓ of a point on the current data, nats."""
         return self.density(point)[1]
 
-    def run(self, task: AnnealTask[StepTuning]) -> Run:
+    def run(self, task: AnnealTask) -> Run:
         """Anneal one run from its own starts."""
         with self.lock:
             self.density.set_data(task.data)
@@ -142,8 +143,7 @@ class StepEngine:
             n_counted = 0 if kept else task.tuning.accepted_draws
             drawn = [self.density.draw_prior(rng) for _ in range(max(n_drawn, n_counted))]
             starts = kept + [point for point, _ in drawn[:n_drawn]]
-            run = anneal(
-                kernel, self.log_likelihood, task.betas, starts, task.direction, rng, task.burn_in
-            )
+            ell = self.log_likelihood
+            run = anneal(kernel, ell, task.betas, starts, task.direction, rng, task.burn_in)
             prior_draws = 0 if kept else np.array([trials for _, trials in drawn])
             return replace(run, prior_draws=prior_draws)

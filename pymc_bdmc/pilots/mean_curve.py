@@ -8,54 +8,36 @@ from scipy.special import softmax
 
 PRIOR_DRAWS = 512
 """Number of prior draws with finite ℓ, over all pilots on a data set."""
-MAX_SPENT = 10 * PRIOR_DRAWS
-"""Number of draws after which a pilot accepts fewer, if the data rule out most of them."""
-
-OVERLAP = 0.5
-"""Effective sample size at the next β, as a share of the samples of a stage."""
-LEAST_RISE, MAX_RISE = 1 + 1e-4, 10.0
-"""Ratios of β between successive stages: the largest, and the one below which only differences
-between values of ℓ that come from rounding ask for so small a step."""
 
 
 def collect_starts[S](
     batches: Iterable[tuple[list[S], int]], most: int, least: int = 1
 ) -> tuple[list[S], int]:
-    """Collect prior draws with finite ℓ for a pilot, and count the draws they took.
+    """Collect prior draws with finite ℓ for a pilot; return them and the number of draws they took.
 
-    Parameters
-    ----------
-    batches : iterable
-        Batches of starts and counts.
-    most : int
-        Number that is enough; the last batch may exceed it.
-    least : int
-        Smallest number, for any number of draws, unless ``batches`` end.
+    Each batch has some starts and the number of draws they took. ``most`` starts are enough;
+    ``least`` are collected for any number of draws, unless the ``batches`` end.
     """
     starts: list[S] = []
     spent = 0
     for found, drawn in batches:
         starts += found
         spent += drawn
-        if len(starts) >= most or (len(starts) >= least and spent >= MAX_SPENT):
+        # If the data rule out most draws, a pilot accepts fewer.
+        if len(starts) >= most or (len(starts) >= least and spent >= 10 * PRIOR_DRAWS):
             break
     return starts, spent
 
 
 class MeanCurve:
-    """Stages of a pilot, close enough to estimate E_β[ℓ] between them.
-
-    Parameters
-    ----------
-    prior_log_likelihood : ndarray of shape (N,)
-        ℓ of draws from the prior, nats.
+    """Stages of a pilot, close enough to estimate E_β[ℓ] between them; begins with ℓ of the prior.
 
     Examples
     --------
     With ℓ of a normal observation the mean is linear in β while β is small:
 
     >>> import numpy as np
-    >>> from pymc_bdmc.engines.mean_curve import MeanCurve
+    >>> from pymc_bdmc.pilots.mean_curve import MeanCurve
     >>> ells = np.linspace(-1, 0, 100)
     >>> curve = MeanCurve(ells)
     >>> curve.add(curve.next_beta(), ells + 0.1)
@@ -70,9 +52,10 @@ class MeanCurve:
     def next_beta(self) -> float:
         """Return the next β that the latest samples allow, at most ten times the present one."""
         spread = max(np.ptp(self._ells), 1.0)
-        highest = MAX_RISE * self._beta if self._beta else 1 / spread
+        highest = 10 * self._beta if self._beta else 1 / spread
         allowed = next_beta(self._ells, self._beta)
-        return min(allowed if allowed > LEAST_RISE * self._beta else 1.0, highest)
+        # Only values of ℓ that differ by rounding ask for so small a step.
+        return min(allowed if allowed > (1 + 1e-4) * self._beta else 1.0, highest)
 
     def add(self, beta: float, ells: np.ndarray) -> None:
         """Record samples of ℓ, shape (N,), at a higher β; only a wrong kernel gives −∞."""
@@ -96,7 +79,7 @@ class MeanCurve:
 
 
 def next_beta(ells: np.ndarray, beta: float) -> float:
-    """Return the β ≤ 1 at which the effective share of the present samples is `OVERLAP`.
+    """Return the β ≤ 1 at which the effective size of the present samples is half their number.
 
     See Del Moral, Doucet and Jasra (2012), Section 3.3.
     """
@@ -105,7 +88,7 @@ def next_beta(ells: np.ndarray, beta: float) -> float:
 
     def surplus(log_increment):
         weights = softmax(np.exp(log_increment) * ells)
-        return 1 / np.sum(weights**2) - OVERLAP * len(ells)
+        return 1 / np.sum(weights**2) - 0.5 * len(ells)
 
     top = np.log(1 - beta)
     if surplus(top) >= 0:

@@ -12,26 +12,17 @@ import numpy as np
 from pymc_bdmc.base.compiling import njit
 
 THRESHOLD = 0.9
-"""Ratio of the effective sample size to the number of particles, below which they are resampled."""
-
+"""Ratio of the effective sample size to the number of particles, below which they are resampled.
+Measured (benchmarks/resampling.py)."""
 MAX_PLACES = 256
-"""Most temperatures with resampling; a reverse run keeps the states of its path there."""
+"""Most temperatures with resampling; a reverse run stores the states of its path there. Chosen."""
 
 
 @cache
 def places(n_temperatures: int) -> np.ndarray:
-    """Return the temperatures at which a population may be resampled; they depend on T only.
+    """Return a mask, shape (T + 1,), of the temperatures at which particles may be resampled.
 
-    Returns
-    -------
-    ndarray of bool, shape (T + 1,)
-        Mask that is the same for all runs.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.kernels.resampling import places
-    >>> places(3)
-    array([False,  True,  True,  True])
+    It depends on T alone, so it is the same for all runs.
     """
     chosen = np.zeros(n_temperatures + 1, dtype=bool)
     n = min(n_temperatures, MAX_PLACES)
@@ -51,18 +42,12 @@ def mean_of(weights, ells):
 
 
 @njit(nogil=True, cache=True)
-def reweigh(weights, ells, increment):
+def update_weights(weights, ells, increment):
     """Multiply normalised weights by exp(increment · ℓ) and normalise them, in place.
 
-    The logarithm of the mean weight grows by increment · ``highest`` + ``rest``. This form avoids
-    rounding errors if some particles have a very low ℓ, such as −10^20.
-
-    Returns
-    -------
-    highest : float
-        Largest ℓ of a particle with positive weight, nats.
-    rest : float
-        In nats: 0 for a single particle, −∞ if every weight becomes zero.
+    The log of the mean weight grows by increment · ``highest`` + ``rest``: the largest ℓ of a
+    particle with positive weight, and a remainder, which is −∞ if every weight becomes zero. This
+    form avoids rounding errors if some particles have a very low ℓ, such as −10^20.
     """
     highest, total = -np.inf, 0.0
     for i in range(weights.size):
@@ -87,24 +72,10 @@ def effective_size(weights):
 
 @njit(nogil=True, cache=True)
 def systematic(weights, n, phase):
-    """Draw n of the particles in proportion to their weights, by one random number.
+    """Draw n of the particles in proportion to their weights, by one uniform number in [0, 1).
 
     The particles lie on a circle, each as long as its weight, and those under the points
-    (phase + j)/n are drawn.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (N,)
-        Their sum need not be 1.
-    n : int
-        Number of draws.
-    phase : float
-        Uniform in [0, 1).
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
-        Increasing.
+    (phase + j)/n are drawn. The sum of the weights need not be 1.
     """
     ends = np.cumsum(weights)
     ends /= ends[-1]
@@ -118,28 +89,19 @@ def systematic(weights, n, phase):
 
 
 @njit(nogil=True, cache=True)
-def resample(weights, kept, rng):
-    """Draw the ancestors of all particles; each has N times its weight copies on average.
+def resample(weights, conditional, phase):
+    """Draw the ancestors of all N particles, by one uniform number in [0, 1).
 
-    Parameters
-    ----------
-    weights : ndarray of shape (N,)
-        Normalised.
-    kept : bool
-        Whether particle 0 must be its own ancestor; the others are then drawn conditionally.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of int, shape (N,)
+    Each particle has N times its normalised weight copies on average. If ``conditional``, particle
+    0 is its own ancestor, and the others are drawn given that.
     """
-    n, phase, own = weights.size, rng.random(), 0
-    if kept:
+    n, own = weights.size, 0
+    if conditional:
         # Given that particle 0 is chosen, one of its points is anywhere between its ends.
         point = n * (weights[0] / np.cumsum(weights)[-1]) * phase
         own = min(int(point), n - 1)
         phase = point - own
     ancestors = np.roll(systematic(weights, n, phase), -own)
-    if kept:
+    if conditional:
         ancestors[0] = 0  # also if its weight is too small for a point
     return ancestors

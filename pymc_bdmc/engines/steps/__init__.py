@@ -1,1 +1,0 @@
-"""Engine of PyMC's step methods, tuned by pilot chains."""

@@ -1,0 +1,1 @@
+"""Decide how to run: pilots tune the kernels and measure the path."""

@@ -1,0 +1,1 @@
+"""Annealing runs: the loops, their records, and the workers that share them."""

@@ -1,0 +1,292 @@
+"""Annealing inside numba: one state along all of β, or all particles at one temperature."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    State,
+    Target,
+    copy_vector,
+    evaluate,
+    is_legal,
+    make_states,
+    make_workspace,
+    state_at,
+)
+from pymc_bdmc.kernels.transition import (
+    CompiledKernel,
+    Setting,
+)
+from pymc_bdmc.reference.metric import Metric
+from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.run.loop import Stopped
+
+FINISHED, INFINITE, STOPPED = range(3)
+
+
+class Table(NamedTuple):
+    """Parameters of the compiled kernels at G values of β, of n continuous and m other elements."""
+
+    betas: np.ndarray
+    """Temperatures, increasing to 1, shape (G,)."""
+    step_sizes: np.ndarray
+    """Step sizes, shape (G,), in units of ``scales``."""
+    scales: np.ndarray
+    """Standard deviations of the metric, shape (G, n)."""
+    directions: np.ndarray
+    """Directions of the metric, shape (G, k, n)."""
+    excesses: np.ndarray
+    """Excesses along the directions, shape (G, k); 0 beyond the directions of a metric."""
+    widths: np.ndarray
+    """Standard deviations of the discrete elements, shape (G, m)."""
+
+    def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row below each β, and the fraction of the way to the next row, in log β."""
+        position = np.interp(
+            np.log(np.maximum(betas, self.betas[0])), np.log(self.betas), np.arange(len(self.betas))
+        )
+        rows = np.minimum(position.astype(np.int64), max(len(self.betas) - 2, 0))
+        return rows, position - rows
+
+    def at(self, betas: np.ndarray) -> "Table":
+        """Return parameters interpolated at each β, with the directions of the nearest row."""
+        rows, fractions = self.places(betas)
+        nearest, above = rows + (fractions >= 0.5), np.minimum(rows + 1, len(self.betas) - 1)
+
+        def between(values: np.ndarray) -> np.ndarray:
+            return ((1 - fractions) * values[rows].T + fractions * values[above].T).T.copy()
+
+        return Table(
+            betas,
+            between(self.step_sizes),
+            between(self.scales),
+            self.directions[nearest],
+            self.excesses[nearest],
+            between(self.widths),
+        )
+
+    def row(self, g: int) -> Parameters:
+        """Return the parameters of one row."""
+        metric = Metric(self.scales[g], self.directions[g], self.excesses[g])
+        return Parameters(metric, self.step_sizes[g], self.widths[g])
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return the step size by temperature; NaN at β = 0 or without continuous elements."""
+        sizes = self.at(betas).step_sizes
+        sizes[0 if self.scales.shape[1] else slice(None)] = np.nan
+        return sizes
+
+    def adapted_to(self, reference: Reference) -> "Table":
+        """Return the same step sizes with the metric of a reference, fitted to other data.
+
+        All densities on the path from a reference are about as wide.
+        """
+        new = {name: getattr(reference, name) for name in ("scales", "directions", "excesses")}
+        g = len(self.betas)
+        return self._replace(**{name: np.repeat(part[:1], g, axis=0) for name, part in new.items()})
+
+
+@njit(nogil=True, cache=True)
+def parameters_between(table, row, fraction, scale, widths):
+    """Return parameters between a row and the next; vectors are written to the last arguments."""
+    high, w = min(row + 1, table.step_sizes.size - 1), fraction
+    for i in range(scale.size):
+        scale[i] = (1.0 - w) * table.scales[row, i] + w * table.scales[high, i]
+    for i in range(widths.size):
+        widths[i] = (1.0 - w) * table.widths[row, i] + w * table.widths[high, i]
+    nearest = row if w < 0.5 else high
+    metric = Metric(scale, table.directions[nearest], table.excesses[nearest])
+    step_size = (1.0 - w) * table.step_sizes[row] + w * table.step_sizes[high]
+    return Parameters(metric, step_size, widths)
+
+
+class Plan(NamedTuple):
+    """Schedule, kernels and direction of a run."""
+
+    betas: np.ndarray
+    """The schedule, shape (T + 1,)."""
+    table: Table
+    rows: np.ndarray
+    """Row of the table below each K_t, shape (T + 1,)."""
+    fractions: np.ndarray
+    """Fraction of the distance to the next row, shape (T + 1,)."""
+    reverse: bool
+    """Whether the state goes from β = 1 to 0."""
+    burn_in: int
+    """Number of transitions at β = 1 before a reverse run."""
+    reversal: bool
+    """Whether the reversal of every kernel is applied, as in a reverse run."""
+    places: np.ndarray
+    """Temperatures at which particles may be resampled, shape (T + 1,)."""
+    draws: np.ndarray
+    """Prior draws; the next one is proposed at every multiple of ``stride``."""
+    stride: int
+    in_turn: bool
+    """Whether the target is a path of the data."""
+
+
+@njit(nogil=True, cache=True, title="the annealing loop")
+def anneal_chain(target, kernel, plan, theta, rng, stop, records):
+    """Anneal θ along β, in place.
+
+    The ``records`` are arrays to fill: ℓ (T + 1,), the acceptance of the discrete and of the
+    continuous elements (T + 1, 2), divergences (T + 1,), and θ after K_t† at the n ``places`` of
+    resampling (n, d), or (0, d) if it is not asked for. Returns the number of gradient evaluations,
+    a status (FINISHED, INFINITE at θ, or STOPPED), and the index of the last temperature.
+    """
+    ells, acceptance, divergences, trail = records
+    row = len(trail)
+    last, gradients, status = plan.betas.size - 1, 0, FINISHED
+    table = plan.table  # once, since numba counts references to its arrays
+    n_continuous = table.scales.shape[1]
+    scale, widths = np.empty(n_continuous), np.empty(table.widths.shape[1])
+    states, work = (
+        make_states(1, theta.size, n_continuous),
+        make_workspace(theta.size, n_continuous),
+    )
+    state, nothing = state_at(states, 0), np.empty(0)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    arrival = last if plan.reverse else 0
+    if plan.in_turn:
+        turn(target, plan.betas, arrival, states, 0)
+    for k in range(plan.burn_in + last + 1):
+        if k > 0:
+            t = k
+            if plan.reverse:
+                t = min(plan.burn_in + last + 1 - k, last)
+                if plan.in_turn:
+                    gradients += turn(target, plan.betas, t - 1, states, 0)
+            arrival = min(plan.burn_in + last - k, last) if plan.reverse else t
+            draw, place = nothing, t // plan.stride - 1
+            if k > plan.burn_in and t % plan.stride == 0 and place < len(plan.draws):
+                draw = plan.draws[place]
+            parameters = parameters_between(table, plan.rows[t], plan.fractions[t], scale, widths)
+            setting = Setting(plan.betas[t], parameters, draw, plan.reversal)
+            move = kernel.transitions(target, setting, states, 0, work, rng)
+            acceptance[t, 0], acceptance[t, 1] = move.acceptance
+            divergences[t] = move.diverging
+            gradients += move.gradient_evaluations
+            if plan.in_turn and not plan.reverse:
+                gradients += turn(target, plan.betas, t, states, 0)
+            if row > 0 and k > plan.burn_in and plan.places[t]:
+                row -= 1
+                copy_vector(state.theta, trail[row])
+        ells[arrival] = state.terms[1]
+        if not is_legal(state):
+            status = INFINITE
+        elif stop[0]:
+            status = STOPPED
+        if status != FINISHED:
+            break
+    copy_vector(state.theta, theta)
+    return gradients, status, arrival
+
+
+@njit(nogil=True, cache=True)
+def turn(target, betas, t, states, first):
+    """On a path of the data, make ℓ the slope of log f_β from β_t to the next temperature.
+
+    At the last temperature, use the previous step. Return the number of gradient evaluations.
+    """
+    t, n = min(t, betas.size - 2), len(states.theta)
+    target.data[-2] = betas[t]
+    target.data[-1] = betas[t + 1]
+    for i in range(first, n):
+        evaluate(target, state_at(states, i))
+    return n - first
+
+
+@njit(nogil=True, cache=True)
+def evaluate_all(target, states):
+    """Evaluate log p, ℓ and their gradients at all states."""
+    for i in range(len(states.theta)):
+        evaluate(target, state_at(states, i))
+
+
+@njit(nogil=True, cache=True)
+def move_all(target, kernel, beta, table, place, states, first, rng):
+    """Apply K_t to the states from row ``first`` on; return the sums of their reports.
+
+    Working memory is allocated here, since passing it from Python takes longer.
+    """
+    size, n_continuous = states.theta.shape[1], table.scales.shape[1]
+    scale, widths = np.empty(n_continuous), np.empty(table.widths.shape[1])
+    parameters = parameters_between(table, place[0], place[1], scale, widths)
+    setting = Setting(beta, parameters, np.empty(0), False)
+    work = make_workspace(size, n_continuous)
+    move = kernel.transitions(target, setting, states, first, work, rng)
+    return move.acceptance, move.diverging, move.gradient_evaluations
+
+
+@njit(nogil=True, cache=True)
+def first_infinite(terms, first):
+    """Return the first row, from ``first`` on, whose log density is +∞ or no number; −1 if none."""
+    for i in range(first, len(terms)):
+        if not terms[i, 0] + terms[i, 1] < np.inf:
+            return i
+    return -1
+
+
+class CompiledParticles:
+    """The `Particles` of a compiled kernel, which moves them all in one call.
+
+    Parameters
+    ----------
+    target, kernel, plan, thetas, rng
+        As in `anneal_chain`, with a row of ``thetas`` for each particle.
+    stop : ndarray of shape (1,)
+        Flag that ends the run.
+    raise_at : callable
+        Raises an error for β and a θ at which a log density is +∞.
+    """
+
+    def __init__(
+        self, target: Target, kernel: CompiledKernel, plan: Plan, thetas: np.ndarray,
+        rng: np.random.Generator, stop: np.ndarray, raise_at: Callable[[float, np.ndarray], None],
+    ):  # fmt: skip
+        self._target, self._kernel, self._plan, self._rng = target, kernel, plan, rng
+        self._stop, self._raise_at = stop, raise_at
+        self.evaluations = 0  # besides those of moves
+        self._places = list(zip(plan.rows.tolist(), plan.fractions.tolist(), strict=True))
+        self._states = make_states(*thetas.shape, plan.table.scales.shape[1])
+        self._states.theta[:] = thetas
+        evaluate_all(target, self._states)
+
+    @property
+    def thetas(self) -> np.ndarray:
+        """Return θ of all particles, one a row."""
+        return self._states.theta
+
+    def log_likelihoods(self, t: int, first: int) -> np.ndarray:
+        """Return ℓ of all particles at β_t, nats; those before ``first`` may be wrong."""
+        terms = self._states.terms
+        if self._plan.in_turn:
+            turned = turn(self._target, self._plan.betas, t, self._states, first)
+            self.evaluations += turned if t else 0
+        if (infinite := first_infinite(terms, first)) >= 0:
+            self._raise_at(self._plan.betas[t], self.thetas[infinite])
+        if self._stop[0]:
+            raise Stopped
+        return terms[:, 1].copy()
+
+    def move(self, t: int, first: int) -> Move:
+        """Apply K_t to the particles from ``first`` on; return the sums of their reports."""
+        acceptance, diverging, gradients = move_all(
+            self._target, self._kernel, self._plan.betas[t], self._plan.table, self._places[t],
+            self._states, first, self._rng,
+        )  # fmt: skip
+        return Move(acceptance, diverging, gradients)
+
+    def take(self, ancestors: np.ndarray, kept: np.ndarray | None) -> None:
+        """Replace all particles by their ancestors; particle 0 is ``kept``, unless it is None."""
+        if kept is not None and np.sum(ancestors == 0) > 1:
+            self._states.theta[0] = kept
+            evaluate_all(self._target, State(*(each[:1] for each in self._states)))
+            self.evaluations += 1
+        self._states = State(*(each[ancestors] for each in self._states))
