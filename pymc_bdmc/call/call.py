@@ -23,6 +23,7 @@ from pymc_bdmc.call.tree import (
 )
 from pymc_bdmc.density.constraints import constraints
 from pymc_bdmc.density.hard_variables import hard_variables
+from pymc_bdmc.density.identity import comparable_fingerprint
 from pymc_bdmc.density.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
@@ -89,7 +90,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "weighs_real": int(prepared.preparation.weighs_real),
         "unreached": ", ".join(prepared.preparation.unreached),
         **constraints(request.model),
-        "model": json.dumps(campaign.loan.fingerprint),
+        "model": json.dumps(comparable_fingerprint(request.model)),
         "step": prepared.preparation.kernel,
         "kernels": ", ".join(campaign.engine.kernel_names.names),
         "is_compiled": int(campaign.engine.kernel_names.is_compiled),

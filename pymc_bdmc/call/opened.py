@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from pymc.pytensorf import resolve_backend_compile_kwargs
+
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.call.request import Request
 from pymc_bdmc.call.session import Session, open_session, open_store
-from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import TunedEngine, make_engine
 
 
@@ -22,8 +24,7 @@ class Campaign:
     Attributes
     ----------
     request : Request
-    loan : Loan
-        With the density.
+    density : TemperedDensity
     engine : TunedEngine
     starts : sequence of Point
         States from which reverse runs on the real data start.
@@ -33,17 +34,12 @@ class Campaign:
     """
 
     request: Request
-    loan: Loan
+    density: TemperedDensity
     engine: TunedEngine
     starts: Sequence
     session: Session
     started: float
     compiled: float
-
-    @property
-    def density(self):
-        """The tempered density of the model."""
-        return self.loan.density
 
 
 @contextmanager
@@ -52,38 +48,37 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     started, resources = time.perf_counter(), request.resources
     store, entropy = open_store(resources, request.origin)
     with nothing_to_keep():
-        loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
-        engine = _engine(request, loan)
+        given = request.compilation
+        compile_kwargs = resolve_backend_compile_kwargs(given.backend, given.compile_kwargs)
+        density = TemperedDensity(request.model, compile_kwargs).check()
+        engine = _engine(request, density)
         request = request.suited(engine.stacks_data)
-        starts = _starts(request, loan)
+        starts = _starts(request, density)
     compiled = time.perf_counter()
     with open_session(engine, resources, store, entropy, request.n_runs) as session:
-        yield Campaign(request, loan, engine, starts, session, started, compiled)
-    loan.give_back()
+        yield Campaign(request, density, engine, starts, session, started, compiled)
 
 
-def _engine(request: Request, loan: Loan) -> TunedEngine:
+def _engine(request: Request, density: TemperedDensity) -> TunedEngine:
     """Return the engine of a request, which fits its simulation, its path and the machine."""
     given = request.compilation
     if request.simulation and request.needs_simulated:
-        request.simulation.check(loan.density)
+        request.simulation.check(density)
     betas = request.ladder.schedules[0].betas
     path = request.path
     in_turn = path is not None and path.in_turn and (path.order or True)
-    engine = make_engine(
-        loan.density, betas, given.step, given.backend, given.compile_kwargs, in_turn
-    )
+    engine = make_engine(density, betas, given.step, given.backend, given.compile_kwargs, in_turn)
     if path:
         path.check(engine)
     particles = request.size.particles or engine.default_particles
-    states = partial(request.states, loan.density.size)
+    states = partial(request.states, density.size)
     check_memory(states, chains=request.size.real, particles=particles)
     return engine
 
 
-def _starts(request: Request, loan: Loan) -> list:
+def _starts(request: Request, density: TemperedDensity) -> list:
     """Return the states where reverse runs on the real data start."""
     if request.posterior is None:
         return []
     source = "posterior" if request.judged is request.posterior else "path"
-    return posterior_states(source, request.posterior, request.size.real, loan.density)
+    return posterior_states(source, request.posterior, request.size.real, density)

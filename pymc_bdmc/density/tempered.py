@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pymc as pm
@@ -66,7 +66,9 @@ class TemperedDensity:
     @alone
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
-        self.observe({name: each.get_value() for name, each in self.model.observed.items()})
+        self.data = {name: each.get_value() for name, each in self.model.observed.items()}
+        for value in self.data.values():
+            value.flags.writeable = False
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
@@ -93,17 +95,6 @@ class TemperedDensity:
             "_constrain",
         )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in compiled}
-
-    def observe(self, data: dict[str, np.ndarray]) -> None:
-        """Take arrays as the observed data, by the name of the observed variable."""
-        self.data = data
-        for value in data.values():
-            value.flags.writeable = False
-
-    def reset(self) -> None:
-        """Restore the observed data, and remove the terms set by an engine."""
-        self.set_data(self.data)
-        vars(self).pop("terms", None)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -237,7 +228,7 @@ class TemperedDensity:
             values = self._compiled_factors(dict(point))
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
-    def check(self) -> None:
+    def check(self) -> Self:
         """Evaluate everything at a prior draw, since compiled code does not check array bounds.
 
         Raises
@@ -264,6 +255,7 @@ class TemperedDensity:
                 "together, and indices start at 0."
             ) from error
         self._check_defined(factors)
+        return self
 
     def _check_defined(self, factors: list[tuple[str, np.ndarray]]) -> None:
         """Raise an error if the same log density is NaN at a draw and at `SEVERAL` others."""

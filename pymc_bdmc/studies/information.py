@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.density.checks import check_simulable, checked_model
-from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
@@ -160,7 +159,9 @@ def information_gain(
         return InformationGain(_gains(given, given, _log_ml(dt)), dt)
     seen = _observing(model, names)
     joint = sample_bdmc(seen, simulate=FromPrior(datasets), **options)
-    dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
+    dt = sample_bdmc(
+        model, simulate=_Known(_sets(TemperedDensity(model).check(), joint)), **options
+    )
     given = _log_ml(joint).sub(_log_densities(seen, joint, names), axis="index")
     return InformationGain(_gains(given["lower"], given["upper"], _log_ml(dt)), dt)
 
@@ -231,7 +232,7 @@ def _sets(density: TemperedDensity, dt: xr.DataTree) -> list[Simulated]:
 
 def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> pd.Series:
     """Return the log density of observed variables given all others, by data set; nats."""
-    density, found = Loan(model).density, []
+    density, found = TemperedDensity(model).check(), []
     for each in _sets(density, dt):
         density.set_data(each.data)
         factors = dict(density.factors(each.point))

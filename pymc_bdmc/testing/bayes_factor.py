@@ -87,7 +87,7 @@ def check_bayes_factor(
     True
     """
     check = Check("check_bayes_factor", budget, random_seed, alpha)
-    densities = check.borrow(*([model_0] if model_1 is None else [model_0, model_1]))
+    densities = check.densities(*([model_0] if model_1 is None else [model_0, model_1]))
     shapes = [{name: y.shape for name, y in density.data.items()} for density in densities]
     if shapes[0] != shapes[-1]:
         raise ValueError(f"model_1: its observed variables {shapes[1]} are not {shapes[0]}.")

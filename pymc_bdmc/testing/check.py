@@ -10,7 +10,6 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.density.checks import check_simulable, checked_model
-from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.report import Report
 
@@ -41,14 +40,13 @@ class Check:
         check_counts(budget=budget)
         self.budget, self.alpha, self.entropy = budget, alpha or 0.0, entropy_of(random_seed)
         self._name, self._started = name, time.perf_counter()
-        self._loans: list[Loan] = []
 
     def generator(self, purpose: Purpose = Purpose.SIMULATE) -> np.random.Generator:
         """Return a new generator for this purpose."""
         return np.random.default_rng(stream(self.entropy, purpose))
 
-    def borrow(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
-        """Return the densities of models, until `report` returns them to the cache.
+    def densities(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
+        """Return the densities of models.
 
         Raises
         ------
@@ -59,8 +57,7 @@ class Check:
         plain = [checked_model(model) for model in models]
         for model in plain if simulated else []:
             check_simulable(model)
-        self._loans = [Loan(model) for model in plain]
-        return [loan.density for loan in self._loans]
+        return [TemperedDensity(model).check() for model in plain]
 
     def report(
         self,
@@ -80,8 +77,6 @@ class Check:
         evidence : float, optional
             E-value or p-value; None for a deterministic check.
         """
-        for loan in self._loans:
-            loan.give_back()
         evidence = float(not findings) if evidence is None else evidence
         passed = evidence < 1 / self.alpha if kind == "e-value" else not findings
         return Report(

@@ -44,7 +44,7 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     True
     """
     check = Check("check_gradient", budget, random_seed)
-    (density,), rng = check.borrow(model, simulated=False), check.generator()
+    (density,), rng = check.densities(model, simulated=False), check.generator()
     wrong: dict[str, str] = {}
     target = Target(density)
     for _ in range(budget):

@@ -69,7 +69,7 @@ def check_prior_sampler(
     check = Check("check_prior_sampler", budget, random_seed, alpha)
     if budget < 2 * LEARNING:
         raise ValueError(f"budget: at least {2 * LEARNING} draws are needed, got {budget}.")
-    (density,), rng = check.borrow(model), check.generator()
+    (density,), rng = check.densities(model), check.generator()
     sampler = density.joint()
     sampler.seed(rng)
     drawn = [sampler.draw_supported() for _ in range(budget)]

@@ -43,7 +43,7 @@ class Trial(Check):
         self, check: str, model: pm.Model, alpha: float, budget: int, random_seed: RandomSeed
     ):
         super().__init__(check, budget, random_seed, alpha)
-        (self.density,) = self.borrow(model)
+        (self.density,) = self.densities(model)
         self._joint = self.density.joint()
         self._joint.seed(self.generator())
         self.rng = self.generator(Purpose.ANNEAL)

@@ -497,7 +497,7 @@ def test_arguments_are_checked_before_anything_is_compiled(options, message, mon
     def compiled(*args):
         raise AssertionError("compiling began")
 
-    monkeypatch.setattr("pymc_bdmc.call.opened.Loan", compiled)
+    monkeypatch.setattr("pymc_bdmc.call.opened.TemperedDensity", compiled)
     with pytest.raises((TypeError, ValueError), match=message):
         pm.sample_bdmc(normal_model(), **options)
 

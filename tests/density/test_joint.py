@@ -8,8 +8,8 @@ from pytensor import scan
 
 from pymc_bdmc.density import joint
 from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.lending import Loan
 from pymc_bdmc.density.loops import WITH_FAST_LOOPS
+from pymc_bdmc.density.tempered import TemperedDensity
 
 
 def growth(steps):
@@ -97,10 +97,9 @@ def test_a_density_is_compiled_once_and_new_data_give_another(monkeypatch):
     values = {"x": np.array([0.0, 1.0, -2.0])}
 
     def evaluated(times):
-        loan = Loan(model)
+        density = TemperedDensity(model)
         for _ in range(times):
-            found = joint.log_joint_of(loan.density, values)
-        loan.give_back()
+            found = joint.log_joint_of(density, values)
         np.testing.assert_allclose(found, joint.log_joint(model, values))
         return found
 
