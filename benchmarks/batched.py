@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import pytensor.tensor as pt
 from common import publish, shown, table
-from engine import bare
+from engine import WHOLE, bare
 from models import MODELS
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
@@ -28,12 +28,11 @@ BLOCKS, SECONDS = 9, 0.1
 
 def vectorised(jitted):
     """The density and its gradients for all rows of a matrix, inside numba."""
-    graph = jitted._graph(gradient=True)
-    theta, data = graph.inputs
+    (theta, data, interval), graph = jitted._graph(gradient=True)
     thetas = pt.matrix("thetas")
-    outputs = vectorize_graph(list(graph.outputs), {theta: thetas})
+    outputs = vectorize_graph(graph, {theta: thetas})
     return jitted_function(
-        compile_graph([thetas, data], outputs, mode="NUMBA", on_unused_input="ignore")
+        compile_graph([thetas, data, interval], outputs, mode="NUMBA", on_unused_input="ignore")
     )
 
 
@@ -42,7 +41,7 @@ def at_once(density, thetas, data, n):
     """All rows n times."""
     total = 0.0
     for _ in range(n):
-        total += density(thetas, data)[0][0]
+        total += density(thetas, data, WHOLE)[0][0]
     return total
 
 

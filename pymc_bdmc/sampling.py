@@ -29,7 +29,7 @@ from pymc_bdmc.call import (
     open_campaign,
     prepare,
 )
-from pymc_bdmc.density.checks import checked_model, model_of
+from pymc_bdmc.density.refuse import checked_model, model_of
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
 from pymc_bdmc.paths import Path

@@ -21,10 +21,10 @@ from pymc_bdmc.call.tree import (
     rounds_dataset,
     scouts_dataset,
 )
-from pymc_bdmc.density.constraints import constraints
-from pymc_bdmc.density.hard_variables import hard_variables
 from pymc_bdmc.density.identity import comparable_fingerprint
-from pymc_bdmc.density.undefined import undefined
+from pymc_bdmc.density.refuse import constraints
+from pymc_bdmc.density.structure import hard_variables
+from pymc_bdmc.density.support import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.checks.integrity import undefined_far

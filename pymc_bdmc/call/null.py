@@ -8,9 +8,8 @@ import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.call.request import CHAINS
-from pymc_bdmc.density.constraints import constraints
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.tempered_model import TemperedModel
+from pymc_bdmc.density.graph import INTERPRETED, TemperedModel
+from pymc_bdmc.density.refuse import constraints
 from pymc_bdmc.results.log_ml import write_log_ml
 
 

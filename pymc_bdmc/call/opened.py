@@ -12,7 +12,7 @@ from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.call.request import Request
 from pymc_bdmc.call.session import Session, open_session, open_store
-from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import TunedEngine, make_engine
 

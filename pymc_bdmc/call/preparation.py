@@ -10,7 +10,7 @@ import numpy as np
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.types import Run, Tuning
-from pymc_bdmc.density.hard_variables import with_necks
+from pymc_bdmc.density.structure import with_necks
 from pymc_bdmc.engines.tasks import ModelEngine
 from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.paths import Path

@@ -20,7 +20,7 @@ from pymc_bdmc.call.request import NUMBERS
 from pymc_bdmc.call.rounds import Plan, Runs
 from pymc_bdmc.call.sets import Sets
 from pymc_bdmc.call.weighing import Weighing
-from pymc_bdmc.density.hard_variables import hard_variables, sum_out
+from pymc_bdmc.density.structure import hard_variables, sum_out
 from pymc_bdmc.engines import ModelEngine
 from pymc_bdmc.paths import Path, PriorPath
 from pymc_bdmc.simulations import Simulated

@@ -12,10 +12,9 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.call.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.call.store import origin
-from pymc_bdmc.density.checks import check_simulable, check_storable
-from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.draws import all_draws, as_idata
 from pymc_bdmc.density.identity import fingerprint
-from pymc_bdmc.density.posterior import all_draws
+from pymc_bdmc.density.refuse import check_simulable, check_storable
 from pymc_bdmc.paths import Path, make_path
 from pymc_bdmc.simulations import (
     DATASETS,

@@ -14,7 +14,7 @@ from pymc_bdmc.call.choice import Refusal
 from pymc_bdmc.call.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.request import CHAINS
 from pymc_bdmc.call.sets import Sets
-from pymc_bdmc.density.latent import latent_variables
+from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators.tails import shape_of_weights

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,7 +39,7 @@ class TunedEngine[T: Tuning](Engine[T], Protocol):
         """Return the names of the kernels."""
 
     density: TemperedDensity
-    lock: Lock
+    lock: Any
     """Lock for the use of the density."""
     rows: int
     """Number of observations that are added in turn; 0 if all are added together."""

@@ -9,8 +9,7 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.draws import as_idata, posterior_states
 from pymc_bdmc.paths.contract import Path, PathEngine
 from pymc_bdmc.reference.metric import Metric, estimate_metric
 from pymc_bdmc.reference.nested import MOST_LATENT, MOST_OTHERS

@@ -71,7 +71,7 @@ class Attributes:
     undefined_prior: float = 0.0
     """Share of prior draws at which it is."""
     undefined_posterior: float = 0.0
-    """Share of moves from posterior states that end there; see `pymc_bdmc.density.undefined`."""
+    """Share of moves from posterior states that end there; see `pymc_bdmc.density.support`."""
     knows_tails: int = 0
     weighs_real: int = 0
     """Whether a fit needs no annealing on the real data, but does on simulated data."""

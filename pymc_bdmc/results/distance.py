@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_confidence, check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.approximation import Approximation, make_approximation
-from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     Estimate,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.density.draws import as_idata, check_finite, lacking
-from pymc_bdmc.density.posterior import check_observed, order_of_labels
+from pymc_bdmc.density.draws import as_idata, check_finite, check_observed, lacking, order_of_labels
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles
 

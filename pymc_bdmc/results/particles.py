@@ -7,8 +7,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.density.draws import all_draws, check_observed
 from pymc_bdmc.density.identity import comparable_fingerprint
-from pymc_bdmc.density.posterior import all_draws, check_observed
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles

@@ -10,9 +10,8 @@ import pymc as pm
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_bdmc.density.checks import checked_model, with_plain_tensors
 from pymc_bdmc.density.identity import fingerprint
-from pymc_bdmc.density.joint import log_joint_of
+from pymc_bdmc.density.refuse import checked_model, with_plain_tensors
 from pymc_bdmc.density.support import different_variables, support_beyond
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
@@ -187,7 +186,7 @@ class Reweighing:
 
     def _log_joint(self, density: TemperedDensity) -> np.ndarray:
         """Return log p(θ, y) of the particles, shape (K, N)."""
-        return log_joint_of(density, self.values).reshape(self.shares.shape)
+        return density.joint_density(self.values).reshape(self.shares.shape)
 
     def _estimates(self, log_ratios: np.ndarray) -> ReweighedModel:
         runs = reweighted_evidence(log_ratios, self.shares, self.log_weights)

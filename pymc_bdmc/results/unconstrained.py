@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.layout import Layout
+from pymc_bdmc.density.approximation import Layout
+from pymc_bdmc.density.compiled import NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
 
 
@@ -20,8 +20,8 @@ class Unconstrained:
 
     def __init__(self, density: TemperedDensity):
         self.layout, self._density = Layout(density), density
-        with suppress(NotJittable):  # else use PyTensor's own functions, which are slower
-            density.terms = density.jitted.terms(density.jitted.without_gradient)
+        with suppress(NotJittable):  # else PyTensor evaluates the density, more slowly
+            _ = density.jitted.without_gradient
 
     def rows(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return θ of values of the free variables on the model's own scale, one draw a row.

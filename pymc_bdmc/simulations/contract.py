@@ -12,8 +12,8 @@ import xarray as xr
 
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import check_simulable
-from pymc_bdmc.density.forward_sampling import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.prior import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.refuse import check_simulable
 from pymc_bdmc.density.tempered import TemperedDensity
 
 DATASETS = 20
@@ -183,11 +183,9 @@ def joint_draws(
     while len(pairs) < n:
         point, drawn, _ = sampler.draw_supported(*held.values())
         data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
-        density.set_data(data)
-        if density(point)[1] > -np.inf:
+        if density(point, data)[1] > -np.inf:
             pairs.append((point, data))
             failed = 0
         elif (failed := failed + 1) == MOST_FAILED:
-            raise density.impossible([point], failed)
-    density.set_data(density.data)
+            raise density.impossible([point], failed, data)
     return pairs

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.base.streams import Entropy
-from pymc_bdmc.density.posterior import shape_of
+from pymc_bdmc.density.draws import shape_of
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.simulations.contract import Fit, Simulated, Simulation
 
@@ -77,14 +77,13 @@ class Given(Simulation):
         free = [rv.name for rv in model.free_RVs]
         if set(self.point) != set(free):
             raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
-        density.set_data(self.data)
+        typed = density.typed(self.data)
         given = {rv.name: _value(rv, self.point[rv.name]) for rv in model.free_RVs}
         unconstrained = density.unconstrain(given)
         for name, value in zip(free, unconstrained.values(), strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"simulate: the value of {name} lies outside its support.")
-        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained))
-        density.set_data(density.data)
+        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained, typed))
         if not np.isfinite(log_density):
             raise ValueError(
                 f"simulate: the log density of the point is {log_density:g} with these data."

@@ -14,8 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.upstream import LKJ
-from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.posterior import posterior_draws
+from pymc_bdmc.density.draws import as_idata, posterior_draws
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import rank_among, spread_and_tails
 from pymc_bdmc.simulations.contract import (

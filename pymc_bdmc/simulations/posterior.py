@@ -9,8 +9,7 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Entropy
-from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.posterior import check_observed, posterior_draws
+from pymc_bdmc.density.draws import as_idata, check_observed, posterior_draws
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.simulations.contract import (
     DATASETS,

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.studies.information import asked_variables, information_gain, mean_and_error
 

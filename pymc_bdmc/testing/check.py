@@ -9,7 +9,7 @@ import pymc as pm
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.report import Report
 

@@ -9,7 +9,7 @@ from pymc.model.transform.conditioning import remove_value_transforms
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
@@ -124,7 +124,6 @@ def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[P
     drawn = [sampler.draw_supported() for _ in range(n)]
 
     def joint_logp(point: Point) -> float:
-        density.set_data({name: point[name] for name in density.data})
-        return sum(density.terms(*(point[value.name] for value in density.model.value_vars)))
+        return sum(density.terms(point, {name: point[name] for name in density.data}))
 
     return [{**point, **data} for point, data, _ in drawn], joint_logp

@@ -7,7 +7,7 @@ import numpy as np
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import angles
+from pymc_bdmc.density.refuse import angles
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import interquartile_range
 
@@ -120,7 +120,7 @@ class Features:
         """Return log p, ℓ, and the mean and mean square of every observed variable."""
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
-        log_prior, ell = map(float, self._density.terms(*point.values()))
+        log_prior, ell = map(float, self._density.terms(point, self._density.present_data))
         return np.array([log_prior, ell, log_prior + ell, *moments])
 
     def _parts(self, point: Point) -> tuple[np.ndarray, ...]:
@@ -161,7 +161,7 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
     def slopes(point: Point) -> np.ndarray:
         density.set_beta(1.0)
-        found = [np.ravel(each) for each in gradient(point).values()]
+        found = [np.ravel(each) for each in gradient(point, density.present_data).values()]
         return np.concatenate([np.zeros(0), *found])
 
     return slopes

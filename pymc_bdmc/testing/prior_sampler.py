@@ -5,7 +5,7 @@ import pymc as pm
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point, stack
-from pymc_bdmc.density.prior_check import repeated_elements, repeats
+from pymc_bdmc.density.support import repeated_elements, repeats
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
 from pymc_bdmc.testing.check import Check
@@ -89,7 +89,7 @@ def _pvalues(
     density: TemperedDensity, free: Point, data: Point, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the p-values of variables by name, and that of log p under the key ``""``."""
-    model, draws = density.model, {**free, **data}
+    draws = {**free, **data}
     columns = {name: rows.reshape(len(rows), -1) for name, rows in draws.items()}
     # Moves cannot reach an atom; data may have atoms.
     fixed = [
@@ -111,10 +111,9 @@ def _pvalues(
             name: theta[layout[name]].reshape(rows.shape[1:]).astype(rows.dtype)
             for name, rows in draws.items()
         }
-        for name, shared in model.observed.items():
-            shared.set_value(point[name].astype(shared.dtype))
+        data = {name: point[name].astype(y.dtype) for name, y in density.data.items()}
         try:
-            return float(sum(density.terms(*(point[name] for name in free))))
+            return float(sum(density.terms(point, data)))
         except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 

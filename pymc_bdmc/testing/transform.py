@@ -8,7 +8,7 @@ from pymc.pytensorf import reseed_rngs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 

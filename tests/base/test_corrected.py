@@ -18,7 +18,7 @@ from pymc_bdmc.base.corrected import (
     laplacian_of,
 )
 from pymc_bdmc.base.upstream import LKJ, LKJ_CHOLESKY, LKJ_CORR, log_density_of
-from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import SIGMAS
 

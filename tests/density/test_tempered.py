@@ -11,10 +11,10 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import stack
-from pymc_bdmc.density.forward_sampling import ForwardSampler
-from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.graph import TemperedModel
+from pymc_bdmc.density.prior import ForwardSampler
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import TemperedModel
 from tests.models import eight_schools, interpreted
 
 QUICK = {"mode": Mode("py", "fast_run")}
@@ -185,13 +185,14 @@ def test_observed_data_are_swapped_without_recompiling():
         pm.Normal("y", mu, 1.0, observed=[0.0, 1.0])
         pm.Poisson("k", pm.math.exp(mu), observed=2)
     density = TemperedDensity(model)
-    compiled = density.terms
     point = {"mu": np.array(0.3)}
     for y, k in [([0.0, 1.0], 2), ([5.0, -1.0], 7)]:
-        density.set_data({"y": np.array(y), "k": np.array(k)})
+        data = {"y": np.array(y), "k": np.array(k)}
+        density.set_data(data)
         expected = stats.norm.logpdf(y, 0.3).sum() + stats.poisson.logpmf(k, np.exp(0.3))
         assert density(point)[1] == pytest.approx(expected, rel=1e-12)
-    assert density.terms is compiled
+        density.set_data(density.data)
+        assert density(point, data)[1] == pytest.approx(expected, rel=1e-12)
     assert density.data["k"] == 2
     with pytest.raises(ValueError, match="y must have the shape"):
         density.set_data({"y": np.zeros(3), "k": np.array(1)})
@@ -232,9 +233,9 @@ def test_check_bounds_of_the_model_is_respected(check_bounds, ell):
         pm.Bernoulli("y", p, observed=1)
     density = TemperedDensity(model, QUICK)
     jitted = JittedDensity(density)
-    terms = density.terms, jitted.terms(jitted.with_gradient)
-    for found in terms:
-        assert found(np.array(1.5))[1] == pytest.approx(ell)
+    assert jitted.with_gradient
+    for terms in (density.terms, jitted):
+        assert terms({"p": np.array(1.5)}, density.data)[1] == pytest.approx(ell)
 
 
 def test_the_original_model_is_left_alone():

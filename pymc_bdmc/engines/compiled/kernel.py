@@ -88,7 +88,7 @@ class TunedKernel:
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
         parameters = Parameters(metric, table.step_sizes[t], table.widths[t])
         if jitted.rows:
-            target.data[-2:] = self._betas[t - 1 : t + 1]
+            target.interval[:] = self._betas[t - 1 : t + 1]
         setting = Setting(self._betas[t], parameters, self._draw(t), self._reverse)
         move = move_once(target, self._moves, setting, theta, self._rng, terms)
         if not terms.sum() < np.inf:

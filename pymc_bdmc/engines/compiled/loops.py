@@ -182,8 +182,8 @@ def face(target, plan, t, states, first):
     At the last temperature, use the previous step. Return the number of gradient evaluations.
     """
     t, n = min(t, plan.betas.size - 2), len(states.theta)
-    target.data[-2] = plan.betas[t]
-    target.data[-1] = plan.betas[t + 1]
+    target.interval[0] = plan.betas[t]
+    target.interval[1] = plan.betas[t + 1]
     for i in range(first, n):
         evaluate(target, state_at(states, i))
     return n - first

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.density.forward_sampling import draws_to_accept
+from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
