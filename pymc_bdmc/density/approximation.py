@@ -96,9 +96,8 @@ class Layout(Flat):
         missing = sorted(set(self.shapes) - set(names))
         unknown = sorted(set(map(str, names)) - set(self.shapes))
         if missing or unknown:
-            faults = [f"lacks {missing}"] * bool(missing) + [f"has {unknown} besides"] * bool(
-                unknown
-            )
+            faults = [f"lacks {missing}"] * bool(missing)
+            faults += [f"has {unknown} besides"] * bool(unknown)
             raise ValueError(
                 f"{argument}: it {' and '.join(faults)}; the model's unconstrained variables are "
                 f"{list(self.shapes)}. Is it of another model?"
@@ -212,7 +211,8 @@ def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
     if len(approximation.groups) > 1:
         raise ValueError("approximation: it has several groups; pass a pair (draws, log_q).")
     group = approximation.groups[0]
-    sizes = {name: (part.stop - part.start) for name, part, *_ in _ordered(group)}
+    ordered = sorted(group.ordering.values(), key=lambda entry: entry[1].start)
+    sizes = {name: part.stop - part.start for name, part, *_ in ordered}
     layout.check("approximation", sizes)
     order = layout.places(list(sizes))
     mean = np.asarray(group.mean.eval(mode=INTERPRETED))
@@ -220,10 +220,6 @@ def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
         covariance = np.asarray(group.cov.eval(mode=INTERPRETED))
         return _of_covariance(mean[order], covariance[np.ix_(order, order)])
     return _normal(mean[order], np.asarray(group.std.eval(mode=INTERPRETED))[order])
-
-
-def _ordered(group: Any) -> list[tuple]:
-    return sorted(group.ordering.values(), key=lambda entry: entry[1].start)
 
 
 def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:

@@ -1,8 +1,9 @@
 """Graphs of a PyMC model: its tempered copy, its vector θ, and observations one after the other."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,16 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.model.transform.optimization import freeze_dims_and_data
+from pymc.pytensorf import compile as compile_graph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import node_rewriter, out2in
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.corrected import correct
+from pymc_bdmc.base.upstream import alone
 
 if TYPE_CHECKING:
     from pymc_bdmc.density.tempered import TemperedDensity
@@ -39,6 +44,50 @@ INTERPRETED = (
 )
 """Mode for graphs that are evaluated once a chain, for which compiling takes longer than it saves.
 Fusion is excluded since fused operations would loop over elements in Python."""
+
+
+def by_rows(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], mode: Mode | None = None
+) -> Callable[..., list[np.ndarray]]:
+    """Return a function from rows of the inputs to rows of the outputs, interpreted all at once.
+
+    A graph that cannot be vectorised is evaluated row by row, as is any graph if a mode is given.
+    """
+
+    @alone
+    @pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
+    def compiled(inputs, outputs, mode):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Numba will use object mode")
+            return compile_graph(inputs, outputs, on_unused_input="ignore", mode=mode)
+
+    def together():
+        rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in inputs]
+        vectorised = vectorize_graph(outputs, dict(zip(inputs, rows, strict=True)))
+        several = [
+            many if many.ndim > one.ndim else pt.broadcast_to(many, (rows[0].shape[0], *many.shape))
+            for one, many in zip(outputs, vectorised, strict=True)  # a constant has no rows
+        ]
+        return compiled(rows, several, INTERPRETED)
+
+    def one_by_one(mode):
+        single = cache(lambda: compiled(inputs, outputs, mode))
+
+        def evaluate(*rows):
+            found = [single()(*row) for row in zip(*rows, strict=True)]
+            return [np.array(each) for each in zip(*found, strict=True)]
+
+        return evaluate
+
+    plain = one_by_one(INTERPRETED)
+    quick = one_by_one(mode) if mode else quickest("rows at once", together, lambda: plain)
+
+    def evaluate(*rows):
+        with np.errstate(all="ignore"):
+            # An operation may accept rows, or be compiled, but fail to compute them.
+            return quickest("rows", lambda: quick(*rows), lambda: plain(*rows))
+
+    return evaluate
 
 
 class TemperedModel(pm.Model):

@@ -3,12 +3,11 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.multivariate import StickBreakingWeightsRV
@@ -18,7 +17,6 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
-from pytensor.compile.mode import Mode
 from pytensor.compile.rewriting import inline_ofg_expansion
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
@@ -35,7 +33,7 @@ from pymc_bdmc.base.compiling import in_a_line, quickest
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.base.upstream import alone, default_transform, own_constants
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
-from pymc_bdmc.density.graph import INTERPRETED, without_initial_values
+from pymc_bdmc.density.graph import INTERPRETED, by_rows, without_initial_values
 from pymc_bdmc.density.identity import operations
 
 MAX_PRIOR_DRAWS = 100_000
@@ -43,9 +41,6 @@ MAX_PRIOR_DRAWS = 100_000
 
 MOST_FAILED = 1_000
 """Most successive draws of data that cannot be represented."""
-
-_OVERFLOWS = ("lam value too large", "n too large or p too small")
-"""Messages of NumPy for Poisson and negative binomial counts that no integer can hold."""
 
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
 """Prior draws with ℓ > −∞, and of all prior draws, from which a forward chain estimates P(S)."""
@@ -125,12 +120,7 @@ def vectorized(outputs: Sequence[Variable]) -> tuple[list[Variable], list[Variab
 
     Every random variable is made to depend on a dummy variable, which then gets n values. Draws by
     a user's function, or by other operations with a generator, may not be independent over n, so
-    they are not drawn together.
-
-    Raises
-    ------
-    NotImplementedError
-        For such operations; one without vectorization may raise any error.
+    they raise an error.
     """
     graph = FunctionGraph(outputs=outputs, clone=True)
     dfs_rewriter(inline_ofg_expansion).rewrite(graph)
@@ -334,7 +324,9 @@ class ForwardSampler:
     def _data_overflow(self, error: Exception) -> bool:
         """Return whether NumPy failed to draw observed counts, and not free ones."""
         free_counts = any(rv.dtype in discrete_types for rv in self._model.free_RVs)
-        return bool(self._observed) and not free_counts and str(error).startswith(_OVERFLOWS)
+        # NumPy's messages for Poisson and negative binomial counts that no integer can hold.
+        overflows = "lam value too large", "n too large or p too small"
+        return bool(self._observed) and not free_counts and str(error).startswith(overflows)
 
     @alone
     def culprit(self, error: type[Exception]) -> str:
@@ -404,57 +396,25 @@ _PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out
 
 
 @alone
-@pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
 def joint_density(model: pm.Model) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
     """Return a function from values of the free variables, one draw a row, to log p(θ, y), nats.
 
-    Values are on the model's own scale, and Jacobians of transforms are left out. Rows are
-    evaluated together if the graph can be vectorised. A graph with a scan is compiled by numba
-    instead and evaluated row by row: Python would interpret every step for every row.
+    Values are on the model's own scale, and Jacobians of transforms are left out.
     """
     with without_initial_values(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected variables likely created by GP")
         plain = remove_value_transforms(model)
-    names = [rv.name for rv in model.free_RVs]
-    ordered = [plain.rvs_to_values[plain[name]] for name in names]
-    dtypes = {name: value.dtype for name, value in zip(names, ordered, strict=True)}
+    inputs = {rv.name: plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs}
     # A parameter check would fail for all rows together; a switch acts on each row.
     logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
-    one_by_one = _one_by_one(ordered, logp, INTERPRETED)
-    if any(isinstance(op, Scan) for op in operations([logp])):
-        quick = _one_by_one(ordered, logp, WITH_FAST_LOOPS)
-    else:
-        quick = quickest("many draws at once", lambda: _at_once(ordered, logp), lambda: one_by_one)
-
-    def evaluate(arrays: list[np.ndarray]) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            # An op may accept rows, or be compiled, but fail to compute them.
-            found = quickest("draws", lambda: quick(*arrays), lambda: one_by_one(*arrays))
-        return np.broadcast_to(found, (len(arrays[0]),)).astype(float)
+    # Python would interpret every step of a scan for every row.
+    has_scan = any(isinstance(op, Scan) for op in operations([logp]))
+    evaluate = by_rows(list(inputs.values()), [logp], WITH_FAST_LOOPS if has_scan else None)
 
     def in_parts(values: Mapping[str, np.ndarray], at_once: int = 500) -> np.ndarray:
-        arrays = [np.asarray(values[name]).astype(dtype) for name, dtype in dtypes.items()]
+        arrays = [np.asarray(values[name]).astype(value.dtype) for name, value in inputs.items()]
         starts = range(0, len(arrays[0]), at_once)  # all rows together would take more memory
-        return np.concatenate([evaluate([a[i : i + at_once] for a in arrays]) for i in starts])
+        parts = [evaluate(*[array[i : i + at_once] for array in arrays])[0] for i in starts]
+        return np.concatenate(parts).astype(float)
 
     return in_parts
-
-
-def _at_once(ordered: list[Variable], logp: Variable) -> Callable:
-    """Return a function that evaluates all rows together."""
-    rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in ordered]
-    many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
-    return compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
-
-
-def _one_by_one(ordered: list[Variable], logp: Variable, mode: Mode) -> Callable:
-    """Return a function that evaluates row after row, compiled at the first use."""
-
-    @cache
-    @alone
-    def single():
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Numba will use object mode")
-            return compile_graph(ordered, logp, on_unused_input="ignore", mode=mode)
-
-    return lambda *arrays: np.array([single()(*row) for row in zip(*arrays, strict=True)])

@@ -142,20 +142,11 @@ def _scale_parents(rv: Variable, model: pm.Model) -> set[Variable]:
     free = set(model.free_RVs)
     if rv.dtype in discrete_types:
         return set()
-    if _is_known(rv):
-        scale = scale_of(rv)
-        return set() if scale is None else free.intersection(ancestors([scale]))
+    if (scale := scale_of(rv)) is not None:
+        return free.intersection(ancestors([scale]))
     direct = ancestors(rv.owner.inputs, blockers=free)
     parents = sorted(free.intersection(direct), key=lambda each: each.name)
     return set(parents) if parents and may_vanish(rv, parents, model) else set()
-
-
-def _is_known(rv: Variable) -> bool:
-    """Return whether the parameter that is a scale is known, also that of the steps of a walk."""
-    op, inputs = rv.owner.op, rv.owner.inputs
-    if isinstance(op, RandomWalkRV):
-        return inputs[1].owner is None or _is_known(inputs[1])
-    return isinstance(op, AutoRegressiveRV | ICARRV) or _family(op) in SCALE_LAST
 
 
 def _family(op: object) -> str:

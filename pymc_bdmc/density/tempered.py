@@ -12,13 +12,12 @@ import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.pytensorf import compile as compile_graph
-from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.replace import graph_replace
 
-from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.compiled import JittedDensity
-from pymc_bdmc.density.graph import INTERPRETED, TemperedModel
+from pymc_bdmc.density.graph import INTERPRETED, TemperedModel, by_rows
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, ForwardSampler, joint_density
 from pymc_bdmc.density.refuse import checked_data, not_finite
 
@@ -360,43 +359,11 @@ class TemperedDensity:
 
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
         """Return free variables and Deterministics on the model's own scale, one point a row."""
-        rows = [points[name] for name in self._names]
-        values = quickest(
-            "many states at once",
-            lambda: self._constrain(*rows),
-            lambda: self._constrain_each(rows),
-        )
-        names = [rv.name for rv in self.model.unobserved_RVs]
-        return dict(zip(names, values, strict=True))
-
-    @alone
-    @pytensor.config.change_flags(cxx="")
-    def _constrain_each(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return what `_constrain` does, one row after the other."""
-        model = self.model
-        single = model.replace_rvs_by_values(model.unobserved_RVs)
-        constrain = compile_graph(
-            model.value_vars, single, on_unused_input="ignore", mode=INTERPRETED
-        )
-        found = [constrain(*row) for row in zip(*rows, strict=True)]
-        return [np.array(each) for each in zip(*found, strict=True)]
+        values = self._constrain(*[points[name] for name in self._names])
+        return dict(zip([rv.name for rv in self.model.unobserved_RVs], values, strict=True))
 
     @cached_property
-    @alone
-    @pytensor.config.change_flags(cxx="")
     def _constrain(self) -> Callable[..., list[np.ndarray]]:
-        """A function of the values of the variables, one a row, in the model's order."""
-        model = self.model
-        single = model.replace_rvs_by_values(model.unobserved_RVs)
-        rows = {
-            value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-            for value in model.value_vars
-        }
-        n = next(iter(rows.values())).shape[0]
-        several = [
-            many if many.ndim > one.ndim else pt.broadcast_to(many, (n, *many.shape))  # constant
-            for one, many in zip(single, vectorize_graph(single, rows), strict=True)
-        ]
-        return compile_graph(
-            list(rows.values()), several, on_unused_input="ignore", mode=INTERPRETED
-        )
+        with alone:
+            outputs = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+        return by_rows(self.model.value_vars, outputs)

@@ -6,7 +6,7 @@ import pytest
 from pymc.pytensorf import compile as compile_graph
 from pytensor import scan
 
-from pymc_bdmc.density import prior
+from pymc_bdmc.density import graph, prior
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
 from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -43,11 +43,11 @@ def modes(monkeypatch):
     """Modes in which graphs are compiled, with the number of dimensions of their output."""
     found = []
 
-    def compile_and_note(inputs, output, *, mode, **options):
-        found.append((mode, output.ndim))
-        return compile_graph(inputs, output, mode=mode, **options)
+    def compile_and_note(inputs, outputs, *, mode, **options):
+        found.append((mode, outputs[0].ndim))
+        return compile_graph(inputs, outputs, mode=mode, **options)
 
-    monkeypatch.setattr(prior, "compile_graph", compile_and_note)
+    monkeypatch.setattr(graph, "compile_graph", compile_and_note)
     return found
 
 
@@ -75,14 +75,14 @@ def test_a_graph_without_a_scan_is_interpreted_for_all_rows_at_once(values, mode
 
 
 def test_what_numba_cannot_compile_is_interpreted(values, modes, monkeypatch):
-    failing = prior.compile_graph
+    failing = graph.compile_graph
 
     def compile_or_fail(inputs, output, *, mode, **options):
         if mode is WITH_FAST_LOOPS:
             raise NotImplementedError("no numba implementation")
         return failing(inputs, output, mode=mode, **options)
 
-    monkeypatch.setattr(prior, "compile_graph", compile_or_fail)
+    monkeypatch.setattr(graph, "compile_graph", compile_or_fail)
     found = prior.joint_density(growth(5))(values)
     assert modes == [(INTERPRETED, 0)]
     np.testing.assert_allclose(found, by_pymc(growth(5), values), rtol=1e-10)

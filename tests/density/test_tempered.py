@@ -392,7 +392,7 @@ def test_states_that_cannot_be_written_together_are_written_one_by_one(monkeypat
     def fail(*args):
         raise TypeError("no rows")
 
-    monkeypatch.setattr("pymc_bdmc.density.tempered.vectorize_graph", fail)
+    monkeypatch.setattr("pymc_bdmc.density.graph.vectorize_graph", fail)
     one_by_one = TemperedDensity(model).constrain(points)
     assert one_by_one.keys() == together.keys() == {"x", "scale", "mean"}
     for name, values in together.items():

@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density import jitted
+from pymc_bdmc.density import compiled
 from pymc_bdmc.density.compiled import JittedDensity, call_density
 from pymc_bdmc.density.graph import terms_in_turn
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -75,7 +75,7 @@ def test_an_observation_that_does_not_come_whole_is_exposed(monkeypatch):
     def less(model, rows, now, then, turns):
         return terms_in_turn(model, rows, now, pt.minimum(then, 0.9), turns)
 
-    monkeypatch.setattr(jitted, "terms_in_turn", less)
+    monkeypatch.setattr(compiled, "terms_in_turn", less)
     system = Counts()
     assert forward_score(system, log_weights(system, FORWARD, 1)) > STANDARD_ERRORS
 
