@@ -20,15 +20,14 @@ from pymc_bdmc.base.interrupts import interruptible
 
 BLOCKS = 9
 SCHOOLS = "eight schools, non-centred"
-WHOLE = np.array([0.0, 1.0])
-"""The path in one step: nothing but a path of the data reads it."""
 
 
 @numba.njit(nogil=True)
 def bare(density, thetas, data, first, second, n):
     """The jitted density and its gradients n times, at a new place every time, as in a chain."""
+    interval = np.array([0.0, 1.0])
     for i in range(n):
-        density(thetas[i % len(thetas)], data, WHOLE, first, second)
+        density(thetas[i % len(thetas)], data, interval, first, second)
 
 
 def overhead(name: str) -> tuple:

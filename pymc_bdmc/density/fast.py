@@ -2,7 +2,7 @@
 
 Four things keep LLVM from it, and each has a rewrite here: calls of the C library, loops whose
 innermost axis is short, arrays of unknown strides, and functions too large to be inlined. Without
-one of them, the density of a mixture takes 2 to 7 times as long.
+one of them, a mixture or logistic regression takes 1.7 to 5.5 times as long (measured).
 """
 
 from collections.abc import Callable, Sequence
