@@ -77,13 +77,14 @@ class Given(Simulation):
         free = [rv.name for rv in model.free_RVs]
         if set(self.point) != set(free):
             raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
-        typed = density.typed(self.data)
+        density.set_data(self.data)
         given = {rv.name: _value(rv, self.point[rv.name]) for rv in model.free_RVs}
         unconstrained = density.unconstrain(given)
         for name, value in zip(free, unconstrained.values(), strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"simulate: the value of {name} lies outside its support.")
-        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained, typed))
+        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained))
+        density.set_data(density.data)
         if not np.isfinite(log_density):
             raise ValueError(
                 f"simulate: the log density of the point is {log_density:g} with these data."
