@@ -110,8 +110,7 @@ def _log(f, k):
 
 @_inline
 def log(x):
-    """Return the natural logarithm, which is −∞ at zero and NaN for negative numbers.
-    """
+    """Return the natural logarithm, which is −∞ at zero and NaN for negative numbers."""
     is_subnormal = x < 2.0**-1022
     bits = _bits(x * 2.0**54 if is_subnormal else x) + TO_ROOT_HALF
     k = _number((bits >> 52) | INTEGER) - (2.0**52 + BIAS)
@@ -157,7 +156,6 @@ def sigmoid(x):
 
 @_inline
 def softplus(x):
-    """Return log(1 + e^x) = max(x, 0) + log(1 + e^−|x|).
-    """
+    """Return log(1 + e^x) = max(x, 0) + log(1 + e^−|x|)."""
     e = exp(-abs(x))
     return (x if x > 0.0 else 0.0) + (e - _curvature(e, WIDE_ATANH))
