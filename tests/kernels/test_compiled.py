@@ -276,7 +276,7 @@ def discrete_p_values(backwards, broken=False):
 
 @numba.njit
 def call(density, theta):
-    return density(theta, theta, theta, theta)
+    return density(theta, theta, theta, theta, theta)
 
 
 def discrete_terms(state):
