@@ -28,21 +28,20 @@ BLOCKS, SECONDS = 9, 0.1
 
 def vectorised(jitted):
     """The density and its gradients for all rows of a matrix, inside numba."""
-    graph = jitted._graph(gradient=True)
-    theta, data = graph.inputs
+    (theta, data, interval), graph = jitted._graph(gradient=True)
     thetas = pt.matrix("thetas")
-    outputs = vectorize_graph(list(graph.outputs), {theta: thetas})
+    outputs = vectorize_graph(graph, {theta: thetas})
     return jitted_function(
-        compile_graph([thetas, data], outputs, mode="NUMBA", on_unused_input="ignore")
+        compile_graph([thetas, data, interval], outputs, mode="NUMBA", on_unused_input="ignore")
     )
 
 
 @numba.njit(nogil=True)
 def at_once(density, thetas, data, n):
     """All rows n times."""
-    total = 0.0
+    total, interval = 0.0, np.array([0.0, 1.0])
     for _ in range(n):
-        total += density(thetas, data)[0][0]
+        total += density(thetas, data, interval)[0][0]
     return total
 
 

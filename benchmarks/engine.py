@@ -25,8 +25,9 @@ SCHOOLS = "eight schools, non-centred"
 @numba.njit(nogil=True)
 def bare(density, thetas, data, first, second, n):
     """The jitted density and its gradients n times, at a new place every time, as in a chain."""
+    interval = np.array([0.0, 1.0])
     for i in range(n):
-        density(thetas[i % len(thetas)], data, first, second)
+        density(thetas[i % len(thetas)], data, interval, first, second)
 
 
 def overhead(name: str) -> tuple:

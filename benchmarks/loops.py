@@ -21,9 +21,8 @@ from common import publish, shown, table
 from engine import bare
 from models import MODELS
 
-from pymc_bdmc.density import jitted
-from pymc_bdmc.density.loops import WITH_FAST_LOOPS
-from pymc_bdmc.density.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.density import compiled
+from pymc_bdmc.density.fast import WITH_FAST_LOOPS, WITH_LIGHT_PRODUCTS
 from pymc_bdmc.density.tempered import TemperedDensity
 
 MODES = {"scalar": WITH_LIGHT_PRODUCTS, "vector": WITH_FAST_LOOPS}
@@ -73,7 +72,7 @@ ALL: dict[str, Callable[[], pm.Model]] = MODELS | {
 
 def function_of(name: str, mode: str):
     """The compiled density with its gradient, and what to call it with."""
-    with patch.object(jitted, "WITH_FAST_LOOPS", MODES[mode]), patch.object(jitted, "_cfuncs", {}):
+    with patch.object(compiled, "MODES", [MODES[mode]]), patch.object(compiled, "_cfuncs", {}):
         density = TemperedDensity(ALL[name]())
         flat = density.jitted
         thetas = 0.3 * np.random.default_rng(1).normal(size=(32, flat.size))
@@ -130,7 +129,7 @@ def main() -> None:
         "CPU time of the bare density with its gradient, the median of calls that alternate.\n"
         "*Before*, exponentials and logarithms are those of the C library, one after the other.\n"
         "*Vectors* are those of `base/elementary.py`, several at once, in the loops of\n"
-        "`density/loops.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
+        "`density/fast.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
         "0.94 to 1.04 compare equal code. The machine has vectors of eight numbers (AVX-512),\n"
         "and did other work as well.",
         table(head, rows),

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_choice, check_positive
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.draws import as_idata, posterior_states
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.reference.metric import Metric, diagonal_metric, estimate_metric
 from pymc_bdmc.reference.nested import MOST_LATENT, MOST_OTHERS

@@ -19,7 +19,7 @@ from pymc_bdmc.call.options import Options
 from pymc_bdmc.call.prepare import prepare
 from pymc_bdmc.call.session import open_model
 from pymc_bdmc.call.tree import finish, null_result
-from pymc_bdmc.density.checks import checked_model, model_of
+from pymc_bdmc.density.refuse import checked_model, model_of
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
 from pymc_bdmc.paths import Path, make_path

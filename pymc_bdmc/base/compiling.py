@@ -27,8 +27,9 @@ _IMPORT = re.compile(r"^ *from (\w+)([.\w]*) import (?:\(([^)]*)|(.*))", re.MULT
 took 0.3 s of the 1.9 s in which the package is imported."""
 
 _VECTOR = types.float64[::1]
-DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
-"""Signature of every compiled density, so that its callers are compiled once for all models."""
+DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
+"""Signature of every compiled density, so that its callers are compiled once for all models: of θ,
+data, an interval of β, and two gradients that it writes; it returns log p and ℓ."""
 
 
 def njit(

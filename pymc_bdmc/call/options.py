@@ -25,10 +25,9 @@ from pymc_bdmc.base.arguments import (
 )
 from pymc_bdmc.base.schedules import SCHEDULES, Schedule, make_schedule
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.density.checks import check_simulable, check_storable
-from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.draws import all_draws, as_idata
 from pymc_bdmc.density.identity import digest, fingerprint
-from pymc_bdmc.density.posterior import all_draws
+from pymc_bdmc.density.refuse import check_simulable, check_storable
 from pymc_bdmc.kernels.steps import check_step
 from pymc_bdmc.paths import Path
 from pymc_bdmc.simulations import (

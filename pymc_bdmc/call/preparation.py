@@ -13,7 +13,7 @@ from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.call.rounds import Plan
 from pymc_bdmc.call.session import ModelSession
-from pymc_bdmc.density.hard_variables import with_necks
+from pymc_bdmc.density.structure import with_necks
 from pymc_bdmc.paths import Path
 from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.simulations import Simulation

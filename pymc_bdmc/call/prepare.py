@@ -22,8 +22,8 @@ from pymc_bdmc.call.preparation import DataSets, ModelPlan, Preparation, Tunings
 from pymc_bdmc.call.rounds import Side
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.call.tree import last_states
-from pymc_bdmc.density.hard_variables import hard_variables, sum_out
-from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.draws import posterior_states
+from pymc_bdmc.density.structure import hard_variables, sum_out
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path, PriorPath
 from pymc_bdmc.simulations import Simulated, Simulation, if_possible

@@ -20,13 +20,12 @@ from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import ModelPlan
 from pymc_bdmc.call.rounds import Round, anneal_in_rounds
 from pymc_bdmc.call.session import ModelSession, Session
-from pymc_bdmc.density.constraints import constraints
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.hard_variables import hard_variables
+from pymc_bdmc.density.graph import INTERPRETED, TemperedModel
 from pymc_bdmc.density.identity import comparable_fingerprint
+from pymc_bdmc.density.refuse import constraints
+from pymc_bdmc.density.structure import hard_variables
+from pymc_bdmc.density.support import undefined
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import TemperedModel
-from pymc_bdmc.density.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.checks.runs import undefined_far
 from pymc_bdmc.results.log_ml import write_log_ml
@@ -136,7 +135,6 @@ def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str,
     states = {name: np.concatenate([each[name] for each in ends]) for name in ends[0]}
     weights = np.ravel(cast(xr.DataArray, dt["particles"]["bdmc_weight"]))
     with engine.lock:
-        density.set_data(density.data)
         found = undefined(density, states, weights / weights.sum(), rng)
     if not found.names:
         return {}

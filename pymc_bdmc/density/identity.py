@@ -10,8 +10,6 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 from numba.core.dispatcher import Dispatcher
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
@@ -20,9 +18,8 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import HasInnerGraph, Op
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import io_toposort
 from pytensor.graph.type import Type
-from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.upstream import alone
@@ -33,17 +30,6 @@ def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
 
     Variables that are neither computed nor among the inputs, such as shared ones, are compared by
     identity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pytensor.tensor as pt
-    >>> from pymc_bdmc.density.identity import structure
-    >>> def sum_with(array):
-    ...     x = pt.vector("x")
-    ...     return structure([x], [x + pt.constant(np.array(array))])
-    >>> sum_with([1.0, 2.0]) == sum_with([1.0, 2.0]), sum_with([1.0, 2.0]) == sum_with([1.0, 3.0])
-    (True, False)
     """
     places: dict[Variable, int] = {variable: place for place, variable in enumerate(inputs)}
 
@@ -72,36 +58,13 @@ def _content(constant: Constant) -> tuple:
 
 
 def digest(thing: Any) -> str:
-    """Return a hash of any object by its content; a user's code is hashed by its pickle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.density.identity import digest
-    >>> digest([np.ones(3), {"a": 1}]) == digest([np.ones(3), {"a": 1}])
-    True
-    >>> digest(np.ones(3)) == digest(np.ones(3, int))
-    False
-    """
+    """Return a hash of any object by its content; a user's code is hashed by its pickle."""
     return sha256(_bytes(thing)).hexdigest()
 
 
 @alone
 def fingerprint(model: pm.Model) -> dict[str, str]:
-    """Return a hash of each variable of a model: its distribution, its transform, its data.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> from pymc_bdmc.density.identity import fingerprint
-    >>> def normal(observed):
-    ...     with pm.Model() as model:
-    ...         y = pm.Normal("y", pm.Normal("x"), observed=observed)
-    ...     return fingerprint(model)
-    >>> first, second = normal(0.5), normal(0.6)
-    >>> [name for name in first if first[name] != second[name]]
-    ['y']
-    """
+    """Return a hash of each variable of a model: its distribution, its transform, its data."""
     found = {}
     for rv in model.basic_RVs + model.potentials:
         computed = [rv]
@@ -111,11 +74,6 @@ def fingerprint(model: pm.Model) -> dict[str, str]:
             computed.append(transform.forward(rv, *rv.owner.inputs))
         found[rv.name] = digest(structure([], computed))
     return found
-
-
-def comparable_fingerprint(model: pm.Model) -> dict[str, str]:
-    """Return the `fingerprint`, or nothing for a model with user code, hashed by its pickle."""
-    return {} if snapshot(model) is None else fingerprint(model)
 
 
 def _bytes(thing: Any) -> bytes:
@@ -188,91 +146,13 @@ def _code(code: CodeType, known: Mapping[str, Any]) -> list:
     return [code.co_code, code.co_names, consts, values]
 
 
-def replaceable_data(model: pm.Model) -> dict[str, np.ndarray]:
-    """Return the data of the observed variables whose data nothing else in the model uses.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> from pymc_bdmc.density.identity import replaceable_data
-    >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
-    >>> replaceable_data(model)
-    {'y': array(0.5)}
-    """
-    used = set(graph_inputs(_named(model)))
-    values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
-    return {name: _value(each) for name, each in values.items() if _is_plain(each, used)}
-
-
-def _named(model: pm.Model) -> list[Variable]:
-    """Return all variables of a model that are computed."""
-    return [*model.basic_RVs, *model.potentials, *model.deterministics]
-
-
-def _is_plain(variable: Variable, used: Set[Variable]) -> bool:
-    """Return whether a variable is an array, and not among those in use."""
-    return isinstance(variable, Constant | SharedVariable) and variable not in used
-
-
-def _value(variable: Variable) -> np.ndarray:
-    """Return the array in a constant or a shared variable."""
-    if isinstance(variable, Constant):
-        return np.array(variable.data)
-    return np.array(variable.get_value(borrow=True))
-
-
-def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
-    """Return everything that determines a density, to compare within the same process.
-
-    Unlike a `fingerprint`, which goes by what operations say of themselves, a snapshot is exact. Of
-    the data in `replaceable_data` only the types and shapes count. A model with code of the user's
-    own cannot be compared, and has None.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> from pymc_bdmc.density.identity import snapshot
-    >>> with pm.Model(coords={"row": [1, 2]}) as model:
-    ...     y = pm.Normal("y", pm.Normal("x"), observed=[0.3, 0.5], dims="row")
-    >>> before = snapshot(model)
-    >>> snapshot(model) == before
-    True
-    >>> with model:
-    ...     z = pm.Deterministic("z", 2 * model["x"])
-    >>> snapshot(model) == before
-    False
-    """
-    transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
-    named, data = _named(model), replaceable_data(model)
-    computed = [*named, *model.dim_lengths.values()]
-    computed += [value for rv, value in model.rvs_to_values.items() if rv.name not in data]
-    for rv, transform in zip(model.free_RVs, transforms, strict=True):
-        if transform is not None:
-            computed.append(transform.forward(rv, *rv.owner.inputs))
-    if not all(map(_is_known, [*operations(computed), *_nested(transforms)])):
-        return None
-    shared = [
-        variable
-        for variable in graph_inputs(computed)
-        if isinstance(variable, SharedVariable) and not isinstance(variable.type, RandomType)
-    ]
-    if not all(isinstance(variable.type, TensorType) for variable in shared):
-        return None
-    return (
-        structure([], computed),
-        tuple(_content(pt.constant(variable.get_value(borrow=True))) for variable in shared),
-        tuple((name, each.dtype, each.shape) for name, each in data.items()),
-        tuple(variable.name for variable in named),
-        tuple(map(len, (model.free_RVs, model.observed_RVs, model.potentials))),
-        tuple(transforms),
-        tuple((name, *dims) for name, dims in model.named_vars_to_dims.items()),
-        tuple(model.dim_lengths),
-        digest(dict(model.coords)),
-        model.check_bounds,
-        pytensor.config.floatX,
-        backend,
-    )
+def comparable_fingerprint(model: pm.Model) -> dict[str, str]:
+    """Return the `fingerprint`, or nothing for a model with user code, hashed by its pickle."""
+    transforms = {rv: model.rvs_to_transforms[rv] for rv in model.free_RVs}
+    computed = [*model.basic_RVs, *model.potentials, *model.deterministics]
+    computed += [t.forward(rv, *rv.owner.inputs) for rv, t in transforms.items() if t]
+    parts = [*operations(computed), *_nested(list(transforms.values()))]
+    return fingerprint(model) if all(map(_is_known, parts)) else {}
 
 
 def _is_known(thing: Op | Transform) -> bool:
@@ -282,26 +162,17 @@ def _is_known(thing: Op | Transform) -> bool:
     return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
-def operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """Yield all operations of a graph, including inner ones.
-
-    Examples
-    --------
-    >>> import pytensor.tensor as pt
-    >>> from pymc_bdmc.density.identity import operations
-    >>> [str(op) for op in operations([pt.sqrt(pt.scalar("x"))])]
-    ['Sqrt', 'sqrt']
-    """
-    for node in io_toposort([], outputs):
-        yield node.op
-        for part in ("core_op", "scalar_op"):
-            if hasattr(node.op, part):
-                yield getattr(node.op, part)
-        if isinstance(node.op, HasInnerGraph):
-            yield from operations(node.op.fgraph.outputs)
-
-
 def _nested(transforms: Sequence[Transform | None]) -> Iterator[Transform]:
     for transform in filter(None, transforms):
         yield transform
         yield from _nested(getattr(transform, "transform_list", ()))
+
+
+def operations(outputs: Sequence[Variable]) -> Iterator[Op]:
+    """Yield all operations of a graph, including inner ones."""
+    for node in io_toposort([], outputs):
+        yield node.op
+        parts = (getattr(node.op, name, None) for name in ("core_op", "scalar_op"))
+        yield from filter(None, parts)
+        if isinstance(node.op, HasInnerGraph):
+            yield from operations(node.op.fgraph.outputs)

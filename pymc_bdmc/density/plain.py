@@ -19,7 +19,7 @@ from pytensor.xtensor.type import XTensorConstant, XTensorType
 from pytensor.xtensor.vectorization import XRV
 
 from pymc_bdmc.base.upstream import alone, copy_coordinates
-from pymc_bdmc.density.tempered_model import keep_order, without_initial_values
+from pymc_bdmc.density.graph import keep_order, without_initial_values
 
 
 @alone
@@ -27,28 +27,6 @@ def plain_model(model: pm.Model) -> pm.Model:
     """Return a copy of a model of labelled tensors (`pymc.dims`) with plain ones.
 
     The order of dimensions is kept. Data and lengths of dimensions are constants in the copy.
-
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Raises
-    ------
-    ValueError
-        If the dimension of vectors, such as that of a simplex, is not the last one; or for a
-        transform that is not one of PyMC's. The message names the variable.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import pymc.dims as pmd
-    >>> from pymc_bdmc.density.plain import plain_model
-    >>> with pm.Model(coords={"row": [1, 2]}) as model:
-    ...     data = pmd.as_xtensor([0.3, 0.5], dims="row")
-    ...     y = pmd.Normal("y", pmd.Normal("x"), 1, observed=data)
-    >>> plain = plain_model(model)
-    >>> plain["y"].type.shape, plain.named_vars_to_dims["y"]
-    ((2,), ('row',))
     """
     with without_initial_values(model):
         graph, _ = fgraph_from_model(freeze_dims_and_data(model))

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any
+from threading import RLock
+from typing import Any, Self
 
 import numpy as np
 import pymc as pm
@@ -11,25 +12,23 @@ import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.pytensorf import compile as compile_graph
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import graph_replace
 
-from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.density.checks import checked_data, not_finite
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS, ForwardSampler
-from pymc_bdmc.density.jitted import JittedDensity
-from pymc_bdmc.density.tempered_model import TemperedModel
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.graph import INTERPRETED, TemperedModel, by_rows
+from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, ForwardSampler, joint_density
+from pymc_bdmc.density.refuse import checked_data, not_finite
 
-CHECKED = 512
-"""Prior draws that must be finite before anything is compiled."""
-SEVERAL = 100
-"""Prior draws at which a density is NaN if it is NaN everywhere; chosen."""
+Data = Mapping[str, np.ndarray]
 
 
 class TemperedDensity:
     """Path of densities f_β between the prior and the posterior of a PyMC model.
+
+    Observed data are an argument of every evaluation; by default they are those in ``model``, where
+    `set_data` puts them for step methods and for a prior that depends on data.
 
     Parameters
     ----------
@@ -48,6 +47,8 @@ class TemperedDensity:
         The observed data of the original model, by the name of the observed variable; read-only.
     prior : ForwardSampler
         Sampler of the prior of the free variables, given the data if the prior depends on them.
+    lock : RLock
+        Lock to hold while functions of PyTensor are called, since they share state.
 
     Examples
     --------
@@ -66,11 +67,14 @@ class TemperedDensity:
     @alone
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
-        self.observe({name: each.get_value() for name, each in self.model.observed.items()})
+        self.data = {name: each.get_value() for name, each in self.model.observed.items()}
+        for value in self.data.values():
+            value.flags.writeable = False
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
-        self.compile_kwargs = compile_kwargs or {}
+        self.compile_kwargs = dict(compile_kwargs or {})
+        self.lock = RLock()
         self.prior = ForwardSampler(self.model)
         self._joint: dict[tuple[str, ...], ForwardSampler] = {}
 
@@ -82,90 +86,98 @@ class TemperedDensity:
         return self._joint[given]
 
     @cached_property
+    def joint_density(self) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+        """The `pymc_bdmc.density.prior.joint_density` of the model."""
+        return joint_density(self.model)
+
+    @cached_property
     def jitted(self) -> JittedDensity:
-        """Return the density as a numba function, compiled at the first use."""
+        """The density as numba functions, compiled at the first use."""
         return JittedDensity(self)
 
     def __getstate__(self) -> dict:
         """Return the state without compiled functions; another process compiles its own."""
-        compiled = (
-            "jitted", "terms", "log_prior", "gradient", "_compiled_terms", "_compiled_factors",
+        hidden = (
+            "lock", "joint_density", "jitted", "_terms", "log_prior", "gradient", "_factors",
             "_constrain",
         )  # fmt: skip
-        return {name: each for name, each in vars(self).items() if name not in compiled}
+        return {name: each for name, each in vars(self).items() if name not in hidden}
 
-    def observe(self, data: dict[str, np.ndarray]) -> None:
-        """Take arrays as the observed data, by the name of the observed variable."""
-        self.data = data
-        for value in data.values():
-            value.flags.writeable = False
-
-    def reset(self) -> None:
-        """Restore the observed data, and remove the terms set by an engine."""
-        self.set_data(self.data)
-        vars(self).pop("terms", None)
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state, lock=RLock())
 
     @property
     def titles(self) -> dict[str, str]:
-        """Return the names of the variables, by the names of their unconstrained values."""
+        """Names of the variables, by the names of their unconstrained values."""
         return {value.name: rv.name for value, rv in self.model.values_to_rvs.items()}
 
     @property
     def present_data(self) -> dict[str, np.ndarray]:
-        """Return copies of the data on which the density is evaluated."""
+        """Copies of the data that are in the model."""
         return {name: shared.get_value() for name, shared in self.model.observed.items()}
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the unconstrained variables, in the model's order."""
-        return {name: value.shape for name, value in self.prior.draw()[0].items()}
+        """Shapes of the unconstrained variables, in the model's order."""
+        shapes = {value.name: value.type.shape for value in self.model.value_vars}
+        if any(None in shape for shape in shapes.values()):
+            shapes = {name: value.shape for name, value in self.prior.draw()[0].items()}
+        return shapes
 
     @property
     def size(self) -> int:
-        """Return the number of elements of θ."""
+        """Number of elements of θ."""
         return sum(prod(shape) for shape in self.shapes.values())
 
-    @cached_property
-    def terms(self) -> Callable[..., tuple[float, float]]:
-        """Return a function from the variables to log p and ℓ; an engine may replace it."""
-        return self._compiled_terms
+    def terms(self, point: Point, data: Data) -> tuple[float, float]:
+        """Return log p and ℓ, by numba if they are compiled, else by PyTensor."""
+        return (self.jitted if self.jitted.is_compiled else self._terms)(point, data)
 
     @cached_property
-    @alone
-    def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
+    def _terms(self) -> Callable[[Point, Data], tuple[float, float]]:
         return self._function([self.model.varlogp, self.model.datalogp])
 
     @cached_property
-    @alone
-    def log_prior(self) -> Callable[..., float]:
-        """Return a function from the variables to log p, which leaves the likelihood alone."""
+    def log_prior(self) -> Callable[[Point, Data], float]:
+        """A function from a point and data to log p, which leaves the likelihood alone."""
         return self._function(self.model.varlogp)
 
-    def _function(self, outputs: Any, trust_input: bool = True) -> Any:
-        """Compile a function from the variables; if trusted, these must have their own types."""
-        with self.model:  # PyMC reads `check_bounds` from the context
-            function = compile_graph(
-                self.model.value_vars, outputs, on_unused_input="ignore", **self.compile_kwargs
-            )
-        function.trust_input = trust_input
-        return function
-
     @cached_property
-    @alone
-    def gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
-        """Return the gradient of log f_β with respect to the continuous variables, as a function.
+    def gradient(self) -> Callable[[Point, Data], dict[str, np.ndarray]]:
+        """A function from a point and data to the gradient of log f_β in the continuous variables.
 
         Raises
         ------
         NotImplementedError, NullTypeGradError
             If an operation of the model has no gradient.
         """
-        model, continuous = self.model, self.model.continuous_value_vars
-        gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
-        function = self._function(gradients, trust_input=False)
-        titles = [value.name for value in continuous]
-        return lambda point: dict(
-            zip(titles, function(*[point[name] for name in self._names]), strict=True)
+        continuous = self.model.continuous_value_vars
+        with alone:
+            gradients = pt.grad(self.model.logp(), continuous, disconnected_inputs="ignore")
+        function = self._function(gradients)
+        names = [value.name for value in continuous]
+        return lambda point, data: dict(zip(names, function(point, data), strict=True))
+
+    @cached_property
+    def _factors(self) -> Callable[[Point, Data], list[np.ndarray]]:
+        with pytensor.config.change_flags(cxx=""):  # or it compiles inner graphs, a second for each
+            return self._function(self.model.logp(sum=False), mode=INTERPRETED)
+
+    @alone
+    def _function(self, outputs: Any, **options) -> Callable[[Point, Data], Any]:
+        """Compile a function of a point and data, which must have the types of their variables."""
+        observed = self.model.observed
+        data = {shared: shared.type(name=shared.name) for shared in observed.values()}
+        with self.model:  # PyMC reads `check_bounds` from the context
+            function = compile_graph(
+                [*self.model.value_vars, *data.values()],
+                graph_replace(outputs, data, strict=False),
+                on_unused_input="ignore",
+                **(self.compile_kwargs | options),
+            )
+        function.trust_input = True
+        return lambda point, data: function(
+            *[point[name] for name in self._names], *[data[name] for name in observed]
         )
 
     def set_beta(self, beta: float) -> None:
@@ -173,7 +185,12 @@ class TemperedDensity:
         self._beta[...] = beta
 
     def set_data(self, data: Mapping[str, ArrayLike]) -> None:
-        """Replace the observed data; of several stacked data sets take the first.
+        """Replace the observed data in the model by `typed` data."""
+        for name, value in self.typed(data).items():
+            self.model.observed[name].set_value(value)
+
+    def typed(self, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+        """Return data in the types of the observed ones; of several stacked data sets the first.
 
         Raises
         ------
@@ -185,10 +202,9 @@ class TemperedDensity:
             raise ValueError(
                 f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
             )
-        for name, value in data.items():
-            self.model.observed[name].set_value(checked_data(name, value, self.data[name]))
+        return {name: checked_data(name, value, self.data[name]) for name, value in data.items()}
 
-    def __call__(self, point: Point) -> tuple[float, float]:
+    def __call__(self, point: Point, data: Data | None = None) -> tuple[float, float]:
         """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
 
         If either is NaN, ℓ is −∞, and so is a log prior that is NaN.
@@ -198,46 +214,36 @@ class TemperedDensity:
         FloatingPointError
             If either is +∞; the message names β and the variables.
         """
-        log_prior, ell = map(float, self.terms(*[point[name] for name in self._names]))
+        log_prior, ell = map(float, self.terms(point, data or self.present_data))
         if np.isnan(log_prior + ell):
             return (log_prior if log_prior < np.inf else -np.inf), -np.inf
         if log_prior + ell == np.inf:
-            raise FloatingPointError(self._explain(point))
+            raise self.infinite(point, float(self.model.beta.get_value()), data)
         return log_prior, ell
 
-    def is_undefined(self, point: Point) -> bool:
+    def is_undefined(self, point: Point, data: Data | None = None) -> bool:
         """Return whether log p is NaN, or ℓ is NaN and the prior has mass."""
-        log_prior, ell = self.terms(*[point[name] for name in self._names])
+        log_prior, ell = self.terms(point, data or self.present_data)
         return bool(np.isnan(log_prior) or (np.isnan(ell) and log_prior > -np.inf))
 
-    def log_joint(self, point: Point) -> float:
-        """Return log p + ℓ, in nats; −∞ if either is NaN.
+    def log_joint(self, point: Point, data: Data | None = None) -> float:
+        """Return log p + ℓ, in nats; −∞ if either is NaN, and an error if either is +∞."""
+        return sum(self(point, data))
 
-        Raises
-        ------
-        FloatingPointError
-            If log p or ℓ is +∞.
-        """
-        return sum(self(point))
+    def infinite(self, point: Point, beta: float, data: Data | None = None) -> FloatingPointError:
+        """Return the error to raise if log p + ℓ = +∞, which names β and the variables."""
+        factors = self.factors(point, data)
+        bad = [name for name, value in factors if not np.all(value < np.inf)]
+        return FloatingPointError(not_finite(bad, beta, point))
 
-    def _explain(self, point: Point) -> str:
-        bad = [name for name, value in self.factors(point) if not np.all(value < np.inf)]
-        return not_finite(bad, float(self.model.beta.get_value()), point)
-
-    @cached_property
-    @alone
-    @pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
-    def _compiled_factors(self) -> Callable[[Point], list[np.ndarray]]:
-        return self.model.compile_logp(sum=False, mode=INTERPRETED)
-
-    def factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
+    def factors(self, point: Point, data: Data | None = None) -> list[tuple[str, np.ndarray]]:
         """Return name and elementwise log density of all variables and Potentials, not compiled."""
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
-        with np.errstate(all="ignore"):
-            values = self._compiled_factors(dict(point))
+        with self.lock, np.errstate(all="ignore"):
+            values = self._factors(point, data or self.present_data)
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
-    def check(self) -> None:
+    def check(self) -> Self:
         """Evaluate everything at a prior draw, since compiled code does not check array bounds.
 
         Raises
@@ -252,7 +258,7 @@ class TemperedDensity:
                 f"{names}: all of its data are missing, or there are none, so the posterior is the "
                 "prior. Pass observed=... with at least one value."
             )
-        self.prior.check_finite(CHECKED)
+        self.prior.check_finite()
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:
@@ -264,11 +270,12 @@ class TemperedDensity:
                 "together, and indices start at 0."
             ) from error
         self._check_defined(factors)
+        return self
 
-    def _check_defined(self, factors: list[tuple[str, np.ndarray]]) -> None:
-        """Raise an error if the same log density is NaN at a draw and at `SEVERAL` others."""
+    def _check_defined(self, factors: list[tuple[str, np.ndarray]], several: int = 100) -> None:
+        """Raise an error if the same log density is NaN at a draw and at ``several`` others."""
         undefined = {name: np.isnan(each) for name, each in factors}
-        for _ in range(SEVERAL):
+        for _ in range(several):
             if not any(each.any() for each in undefined.values()):
                 return
             for name, each in self.factors(self.prior.draw_supported()[0]):
@@ -276,23 +283,25 @@ class TemperedDensity:
         names = [name for name, each in undefined.items() if each.any()]
         if names:
             raise ValueError(
-                f"{', '.join(names)}: its log density is NaN at all of {SEVERAL} prior draws. Look "
+                f"{', '.join(names)}: its log density is NaN at all of {several} prior draws. Look "
                 "for NaN among its data and constants, and for parameters outside of their domain."
             )
 
-    def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
+    def impossible(
+        self, points: Sequence[Point], n_draws: int, data: Data | None = None
+    ) -> ValueError:
         """Return the error to raise if ℓ = −∞ at all of ``n_draws`` draws, with examples."""
         points = [point for point in points if self.prior.supports(point)]
         if not points:
             return self.prior.unsupported(n_draws)
-        found = [dict(self.factors(point)) for point in points]
+        data = data or self.present_data
+        found = [dict(self.factors(point, data)) for point in points]
         culprits = []
         for name in [rv.name for rv in self.model.observed_RVs + self.model.potentials]:
             always = np.all([~(factors[name] > -np.inf) for factors in found], axis=0)
-            data = self.model.observed[name].get_value() if name in self.model.observed else None
-            if always.ndim and data is not None and always.shape == data.shape:
+            if always.ndim and name in data and always.shape == data[name].shape:
                 places = np.argwhere(always).tolist()
-                culprits += [f"{name}{place} = {data[*place]:g}" for place in places]
+                culprits += [f"{name}{place} = {data[name][*place]:g}" for place in places]
             elif always.any():
                 culprits.append(name)
         blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["different variables"]
@@ -302,13 +311,14 @@ class TemperedDensity:
             "them possible more often. NaN counts as -inf."
         )
 
+    def draw_priors(self, n: int, rng: np.random.Generator, data: Data) -> dict[str, np.ndarray]:
+        """Return draws from the prior, given data if it depends on them, one a row."""
+        with self.lock:
+            self.set_data(data)
+            return self.prior.draw_many(n, rng)
+
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
         """Draw exactly from the prior restricted to S = {ℓ > −∞}, by rejection.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Generator of the draw.
 
         Returns
         -------
@@ -349,43 +359,11 @@ class TemperedDensity:
 
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
         """Return free variables and Deterministics on the model's own scale, one point a row."""
-        rows = [points[name] for name in self._names]
-        values = quickest(
-            "many states at once",
-            lambda: self._constrain(*rows),
-            lambda: self._constrain_each(rows),
-        )
-        names = [rv.name for rv in self.model.unobserved_RVs]
-        return dict(zip(names, values, strict=True))
-
-    @alone
-    @pytensor.config.change_flags(cxx="")
-    def _constrain_each(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return what `_constrain` does, one row after the other."""
-        model = self.model
-        single = model.replace_rvs_by_values(model.unobserved_RVs)
-        constrain = compile_graph(
-            model.value_vars, single, on_unused_input="ignore", mode=INTERPRETED
-        )
-        found = [constrain(*row) for row in zip(*rows, strict=True)]
-        return [np.array(each) for each in zip(*found, strict=True)]
+        values = self._constrain(*[points[name] for name in self._names])
+        return dict(zip([rv.name for rv in self.model.unobserved_RVs], values, strict=True))
 
     @cached_property
-    @alone
-    @pytensor.config.change_flags(cxx="")
     def _constrain(self) -> Callable[..., list[np.ndarray]]:
-        """Return a function of the values of the variables, one a row, in the model's order."""
-        model = self.model
-        single = model.replace_rvs_by_values(model.unobserved_RVs)
-        rows = {
-            value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-            for value in model.value_vars
-        }
-        n = next(iter(rows.values())).shape[0]
-        several = [
-            many if many.ndim > one.ndim else pt.broadcast_to(many, (n, *many.shape))  # constant
-            for one, many in zip(single, vectorize_graph(single, rows), strict=True)
-        ]
-        return compile_graph(
-            list(rows.values()), several, on_unused_input="ignore", mode=INTERPRETED
-        )
+        with alone:
+            outputs = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+        return by_rows(self.model.value_vars, outputs)

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.jitted import NoGradient
-from pymc_bdmc.density.prior_check import check_prior
+from pymc_bdmc.density.compiled import NoGradient, NotJittable
+from pymc_bdmc.density.support import check_prior
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled.engine import CompiledEngine as CompiledEngine
 from pymc_bdmc.engines.steps import StepEngine as StepEngine

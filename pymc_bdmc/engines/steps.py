@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_bdmc.base.types import Moves, Point, Run, Tuning
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.density.forward_sampling import draws_to_accept
+from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.systems import ModelSystem, States
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen

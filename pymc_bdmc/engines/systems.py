@@ -69,7 +69,7 @@ class TunedKernel:
         target, jitted = self._problem.target, self._problem.jitted
         thetas, terms = jitted.ravel(point)[None], np.empty((1, 2))
         if jitted.rows:
-            target.data[-2:] = self._betas[t - 1 : t + 1]
+            target.interval[:] = self._betas[t - 1 : t + 1]
         row = Table(*(each[t : t + 1] for each in self._table))
         draw, (place, rest) = np.empty(0), divmod(t, self._stride)
         if self._draws is not None and not rest and place <= len(self._draws):

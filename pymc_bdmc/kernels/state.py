@@ -19,6 +19,8 @@ class Target(NamedTuple):
     without_gradient: Callable
     data: np.ndarray
     """Flat observed data."""
+    interval: np.ndarray
+    """β and a later β', between which ℓ is the slope of log f on a path of the data; shape (2,)."""
     categories: np.ndarray
     """Number of values of every discrete element, 0 if unlimited. These elements come last in θ."""
     reference: Reference
@@ -144,7 +146,11 @@ def evaluate_terms(target, state):
 def _evaluate(density, target, state):
     """Evaluate both terms; if one is NaN, ℓ is −∞, so that every kernel rejects such a θ."""
     log_prior, ell = density(
-        state.theta, target.data, state.log_prior_gradient, state.log_likelihood_gradient
+        state.theta,
+        target.data,
+        target.interval,
+        state.log_prior_gradient,
+        state.log_likelihood_gradient,
     )
     if np.isnan(log_prior + ell):
         target.undefined[0] += 1

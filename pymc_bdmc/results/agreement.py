@@ -9,8 +9,8 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.density.checks import with_plain_tensors
-from pymc_bdmc.density.joint import log_joint
+from pymc_bdmc.density.prior import joint_density
+from pymc_bdmc.density.refuse import with_plain_tensors
 from pymc_bdmc.estimators import DrawsComparison, compare_draws, copies, differing_directions
 from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.results.checks.draws import (
@@ -221,8 +221,9 @@ def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], Dr
 
 def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
     """Return log p(θ, y) of draws and particles, with a finite low value where it is −∞."""
+    log_joint = joint_density(model)
     found = [
-        log_joint(model, elements.values(source)).reshape(source.shape[:2])
+        log_joint(elements.values(source)).reshape(source.shape[:2])
         for source in (elements.draws, elements.particles)
     ]
     possible = np.concatenate([each[np.isfinite(each)] for each in found])

@@ -14,8 +14,7 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_confidence, check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.approximation import Approximation, make_approximation
-from pymc_bdmc.density.checks import checked_model
-from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     Estimate,
@@ -149,15 +148,14 @@ def distance(
     if not named:
         raise ValueError("approximation: the mapping is empty.")
     model = checked_model(_model(model, named))
-    loan = Loan(model)
-    read = check_model_of_runs(dt, loan, "distance")
-    with_runs = _Runs(read, loan.density, confidence)
+    density = TemperedDensity(model).check()
+    read = check_model_of_runs(dt, model, density, "distance")
+    with_runs = _Runs(read, density, confidence)
     rng = np.random.default_rng(entropy_of(random_seed))
     tables = {
         name: with_runs.table(make_approximation(each, with_runs.layout, draws, rng))
         for name, each in named.items()
     }
-    loan.give_back()
     if not several:
         return Table.of(tables[""])
     return Table(pd.concat(tables, names=["approximation", "divergence"]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.density.hard_variables import sum_out
+from pymc_bdmc.density.structure import sum_out
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_on_simulated
 from pymc_bdmc.results.checks.runs import interruption, undefined_far

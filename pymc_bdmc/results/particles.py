@@ -12,11 +12,17 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base import VERSION
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.draws import as_idata, check_finite, lacking
-from pymc_bdmc.density.layout import Layout
-from pymc_bdmc.density.lending import Loan
-from pymc_bdmc.density.posterior import all_draws, check_observed, order_of_labels
+from pymc_bdmc.density.approximation import Layout
+from pymc_bdmc.density.compiled import NotJittable
+from pymc_bdmc.density.draws import (
+    all_draws,
+    as_idata,
+    check_finite,
+    check_observed,
+    lacking,
+    order_of_labels,
+)
+from pymc_bdmc.density.identity import comparable_fingerprint
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average
 from pymc_bdmc.results.reading import LastParticles, Reading
@@ -81,19 +87,21 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     return found.assign_attrs({name: getattr(average, name) for name in names})
 
 
-def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> Reading:
+def check_model_of_runs(
+    dt: xr.DataTree, model: pm.Model, density: TemperedDensity, reader: str
+) -> Reading:
     """Read a result; refuse one without real data, or of another model or data than the density.
 
     The error has the name of the function that reads it.
     """
     read = Reading.annealed(dt, reader)
-    density, last, _ = loan.density, read.last_particles, read.real  # errors without runs
+    last, _ = read.last_particles, read.real  # errors without runs
     known = {rv.name for rv in density.model.unobserved_RVs}
     if unknown := sorted(set(map(str, last.states.data_vars)) - known):
         raise ValueError(f"dt: the model lacks its variables {unknown}. Is it a result of another?")
     check_observed("dt", dt, density.data)
     if (read.pymc_bdmc_version, read.pymc_version) == (VERSION, pm.__version__):
-        then, now = json.loads(read.model), loan.fingerprint
+        then, now = json.loads(read.model), comparable_fingerprint(model)
         other = sorted(name for name in then if now and then[name] != now.get(name))
         if other:
             raise ValueError(
@@ -115,8 +123,8 @@ class Unconstrained:
 
     def __init__(self, density: TemperedDensity):
         self.layout, self._density = Layout(density), density
-        with suppress(NotJittable):  # else use PyTensor's own functions, which are slower
-            density.terms = density.jitted.terms(density.jitted.without_gradient)
+        with suppress(NotJittable):  # else PyTensor evaluates the density, more slowly
+            _ = density.jitted.without_gradient
 
     def rows(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return θ of values of the free variables on the model's own scale, one draw a row.

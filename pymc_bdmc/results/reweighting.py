@@ -12,10 +12,8 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_bdmc.base.arguments import check_positive
-from pymc_bdmc.density.checks import checked_model, with_plain_tensors
 from pymc_bdmc.density.identity import fingerprint
-from pymc_bdmc.density.joint import log_joint_of
-from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.refuse import checked_model, with_plain_tensors
 from pymc_bdmc.density.support import different_variables, support_beyond
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
@@ -94,14 +92,13 @@ class Reweighing:
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
         model = checked_model(model)
-        loan = Loan(model)
-        read = check_model_of_runs(dt, loan, reader)
+        self.density = TemperedDensity(model).check()
+        read = check_model_of_runs(dt, model, self.density, reader)
         last, forward = read.last_particles, read.real.forward
         # With T = 1 they are draws from a wide fit. So they reach further into the tails, which
         # another model may need, than states that have moved do.
         last = last if read.side("real").n_temperatures > 1 else last.as_drawn
-        self.values = particle_values(last, loan.density.model)
-        self.density = loan.density
+        self.values = particle_values(last, self.density.model)
         self.shares, runs = last.within_runs
         with np.errstate(invalid="ignore"):  # every weight is zero
             self.log_weights = runs + logsumexp(forward)
@@ -111,7 +108,6 @@ class Reweighing:
         self._mass = self.average.value - own.value
         # What is not from the weights: log P(S), and what runs may miss.
         self._rest = float(np.sqrt(max(self.average.error**2 - own.error**2, 0.0)))
-        loan.give_back()
 
     def to(self, model: pm.Model, *, both_ways: bool = False) -> ReweighedModel:
         """Return log ML of another model of the same data.
@@ -121,10 +117,9 @@ class Reweighing:
         model = checked_model(model)
         if reason := different_variables(self.density.model, model):
             return _unusable(reason)
-        loan = Loan(model)
-        reason = self._differs_from(loan.density, both_ways)
-        new = self._old if reason else self._log_joint(loan.density)
-        loan.give_back()
+        density = TemperedDensity(model).check()
+        reason = self._differs_from(density, both_ways)
+        new = self._old if reason else self._log_joint(density)
         with np.errstate(invalid="ignore"):
             log_ratios = new - self._old
         if not reason and not (log_ratios[self.shares > 0] < np.inf).all():
@@ -156,7 +151,7 @@ class Reweighing:
 
     def _log_joint(self, density: TemperedDensity) -> np.ndarray:
         """Return log p(θ, y) of the particles, shape (K, N)."""
-        return log_joint_of(density, self.values).reshape(self.shares.shape)
+        return density.joint_density(self.values).reshape(self.shares.shape)
 
     def _estimates(self, log_ratios: np.ndarray) -> ReweighedModel:
         runs = reweighted_evidence(log_ratios, self.shares, self.log_weights)

@@ -195,8 +195,8 @@ def turn(target, betas, t, states, first):
     At the last temperature, use the previous step. Return the number of gradient evaluations.
     """
     t, n = min(t, betas.size - 2), len(states.theta)
-    target.data[-2] = betas[t]
-    target.data[-1] = betas[t + 1]
+    target.interval[0] = betas[t]
+    target.interval[1] = betas[t + 1]
     for i in range(first, n):
         evaluate(target, state_at(states, i))
     return n - first

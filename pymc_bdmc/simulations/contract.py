@@ -13,8 +13,8 @@ import xarray as xr
 
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import check_simulable
-from pymc_bdmc.density.forward_sampling import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.prior import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.refuse import check_simulable
 from pymc_bdmc.density.tempered import TemperedDensity
 
 _log = logging.getLogger("pymc.bdmc")
@@ -180,11 +180,9 @@ def joint_draws(
     while len(pairs) < n:
         point, drawn, _ = sampler.draw_supported(*fixed.values())
         data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
-        density.set_data(data)
-        if density(point)[1] > -np.inf:
+        if density(point, data)[1] > -np.inf:
             pairs.append((point, data))
             failed = 0
         elif (failed := failed + 1) == MOST_FAILED:
-            raise density.impossible([point], failed)
-    density.set_data(density.data)
+            raise density.impossible([point], failed, data)
     return pairs

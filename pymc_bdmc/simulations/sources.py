@@ -16,8 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_memory
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.upstream import LKJ
-from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.posterior import check_observed, posterior_draws, shape_of
+from pymc_bdmc.density.draws import as_idata, check_observed, posterior_draws, shape_of
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import rank_among, spread_and_tails
 from pymc_bdmc.simulations.contract import (

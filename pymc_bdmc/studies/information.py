@@ -13,9 +13,9 @@ from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Entropy
-from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.graph import without_initial_values
+from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
 from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
@@ -227,8 +227,7 @@ def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> pd
     """Return the log density of observed variables given all others, by data set; nats."""
     density, found = TemperedDensity(model), []
     for each in _sets(density, dt):
-        density.set_data(each.data)
-        factors = dict(density.factors(each.point))
+        factors = dict(density.factors(each.point, each.data))
         found.append(sum(float(factors[name].sum()) for name in names))
     return pd.Series(found)
 

@@ -17,9 +17,9 @@ from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, stream
-from pymc_bdmc.density.checks import check_simulable, checked_model
+from pymc_bdmc.density.graph import without_initial_values
+from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.simulations import FromPrior
 from pymc_bdmc.studies.information import NO_DATA_YET

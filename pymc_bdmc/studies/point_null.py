@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import continuous_types
 from scipy.special import softmax
 
-from pymc_bdmc.density.checks import checked_model
-from pymc_bdmc.density.joint import log_joint_of
-from pymc_bdmc.density.posterior import posterior_draws, shape_of
+from pymc_bdmc.density.draws import posterior_draws, shape_of
+from pymc_bdmc.density.graph import without_initial_values
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import without_initial_values
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.results.compare import BayesFactor, bayes_factor
@@ -172,7 +171,7 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     density = TemperedDensity(null) if others else None
 
     def log_null(values: Mapping[str, np.ndarray]) -> float | np.ndarray:
-        return log_joint_of(density, values) if density else log_ml(result).value
+        return density.joint_density(values) if density else log_ml(result).value
 
     found = full.to_density(normal.logpdf(b) + log_null(full.values)).log_bayes_factor
     if others and not Reading.of(result).has("posterior"):  # every weight is zero
@@ -185,7 +184,7 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     states = dict(zip(others, drawn, strict=True)) | {
         rv.name: part.reshape(n, *shape_of(rv)) for rv, part in zip(fixed, parts, strict=True)
     }
-    log_weights = normal.logpdf(b) + log_null(states) - log_joint_of(full.density, states)
+    log_weights = normal.logpdf(b) + log_null(states) - full.density.joint_density(states)
     shape, limit = shape_by_states(log_weights)
     if found.valid and shape > limit:
         reason = f"hardly any lie where their weights are large, with a Pareto k of {shape:.2g}"

@@ -15,7 +15,7 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.system import System
-from pymc_bdmc.density.checks import checked_model
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import make_engine
 from pymc_bdmc.estimators.sandwich import log_prior_mass

@@ -7,7 +7,7 @@ import numpy as np
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import angles
+from pymc_bdmc.density.refuse import angles
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import interquartile_range
 
@@ -98,7 +98,7 @@ class Features:
         elements = [np.asarray(x, float).ravel() for x in ({**point} | turned).values()]
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
-        log_prior, ell = map(float, self._density.terms(*point.values()))
+        log_prior, ell = map(float, self._density.terms(point, self._density.present_data))
         others = np.array([log_prior, ell, log_prior + ell, *moments])
         return np.concatenate(elements), self._slopes(point), others
 
@@ -128,7 +128,9 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
     def slopes(point: Point) -> np.ndarray:
         density.set_beta(1.0)
-        return np.concatenate([np.zeros(0), *map(np.ravel, gradient(point).values())])
+        return np.concatenate(
+            [np.zeros(0), *map(np.ravel, gradient(point, density.present_data).values())]
+        )
 
     return slopes
 

@@ -14,9 +14,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point, stack
-from pymc_bdmc.density.checks import check_simulable, checked_model
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.prior_check import repeated_elements, repeats
+from pymc_bdmc.density.graph import INTERPRETED
+from pymc_bdmc.density.refuse import check_simulable, checked_model
+from pymc_bdmc.density.support import repeated_elements, repeats
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
 from pymc_bdmc.testing.bets import Bets, odds_bets, unit_bets
@@ -120,10 +120,9 @@ def _pvalues(
             name: theta[layout[name]].reshape(rows.shape[1:]).astype(rows.dtype)
             for name, rows in draws.items()
         }
-        for name, shared in density.model.observed.items():
-            shared.set_value(point[name].astype(shared.dtype))
+        data = {name: point[name].astype(y.dtype) for name, y in density.data.items()}
         try:
-            return float(sum(density.terms(*(point[name] for name in free))))
+            return float(sum(density.terms(point, data)))
         except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 
@@ -372,8 +371,7 @@ def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[P
     drawn = [sampler.draw_supported() for _ in range(n)]
 
     def joint_logp(point: Point) -> float:
-        density.set_data({name: point[name] for name in density.data})
-        return sum(density.terms(*(point[value.name] for value in density.model.value_vars)))
+        return sum(density.terms(point, {name: point[name] for name in density.data}))
 
     return [{**point, **data} for point, data, _ in drawn], joint_logp
 

@@ -145,7 +145,8 @@ def check_sampler(
 
 def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.ndarray:
     """Return ℓ of each point, nats, with −∞ in place of NaN."""
-    found = np.array([density.terms(*point.values())[1] for point in points], float)
+    data = density.present_data
+    found = np.array([density.terms(point, data)[1] for point in points], float)
     return np.where(np.isnan(found), -np.inf, found)
 
 

@@ -11,7 +11,7 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.arguments import check_choice, lower
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
-from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.compiled import NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
 from pymc_bdmc.kernels import KERNELS, NamedKernel, Step
@@ -49,14 +49,14 @@ class Target:
     def __call__(self, point: Point) -> float:
         """Return log f_β with the Jacobian of transforms, nats, and −∞ in place of NaN and +∞."""
         point = self._typed(point)
-        log_prior, ell = map(float, self.density.terms(*point.values()))
+        log_prior, ell = map(float, self.density.terms(point, self.data))
         value = log_prior + self.beta * ell if self.beta > 0 else log_prior
         return value if value < np.inf else -np.inf
 
     def gradient(self, point: Point) -> dict[str, np.ndarray]:
         """Return the gradient of log f_β with respect to the continuous variables."""
         self.density.set_beta(self.beta)
-        return self.density.gradient(self._typed(point))
+        return self.density.gradient(self._typed(point), self.data)
 
     def _typed(self, point: Point) -> Point:
         """Convert NumPy scalars back to arrays."""

@@ -11,8 +11,7 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.density.checks import check_simulable, checked_model
-from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import PilotTask
 from pymc_bdmc.testing.bets import Bets, even_chance
@@ -41,14 +40,13 @@ class Check:
         self.spent = 0
         self.findings: dict[str, str] = {}
         self._name, self._started = name, time.perf_counter()
-        self._loans: list[Loan] = []
 
     def generator(self, purpose: Purpose = Purpose.SIMULATE) -> np.random.Generator:
         """Return a new generator for this purpose."""
         return np.random.default_rng(stream(self.entropy, purpose))
 
     def densities(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
-        """Return the densities of models, which are reserved for this check until its report.
+        """Return the densities of models.
 
         Raises
         ------
@@ -58,8 +56,7 @@ class Check:
         plain = [checked_model(model) for model in models]
         for model in plain if simulated else []:
             check_simulable(model)
-        self._loans = [Loan(model) for model in plain]
-        return [loan.density for loan in self._loans]
+        return [TemperedDensity(model).check() for model in plain]
 
     def settle(
         self, bets: Bets, observe: Callable[[int], Sequence], cost: int = 1, batch: int = 1
@@ -84,8 +81,6 @@ class Check:
         kind: Literal["e-value", "p-value"] = "p-value",
     ) -> Report:
         """Return the verdict, which an e-value decides if there is one, and else the findings."""
-        for loan in self._loans:
-            loan.give_back()
         findings = list(self.findings.values()) if findings is None else findings
         evidence = float(not findings) if evidence is None else evidence
         passed = evidence < 1 / self.alpha if kind == "e-value" else not findings

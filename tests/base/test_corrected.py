@@ -21,7 +21,7 @@ from pymc_bdmc.base.upstream import (
     laplacian_of,
     log_density_of,
 )
-from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import SIGMAS
 

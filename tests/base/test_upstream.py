@@ -20,7 +20,7 @@ from pytensor import wrap_py
 
 import pymc_bdmc
 from pymc_bdmc.base import upstream
-from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.tempered import TemperedDensity
 
 
 @pytest.fixture(scope="module")
@@ -187,4 +187,4 @@ def test_threads_that_are_not_kept_apart_change_settings_at_once(monkeypatch, se
     """The broken twin."""
     monkeypatch.setattr(type(upstream.alone), "__enter__", lambda self: None)
     monkeypatch.setattr(type(upstream.alone), "__exit__", lambda self, *exc_info: None)
-    assert most_at_once(monkeypatch, Loan)[0] == 2
+    assert most_at_once(monkeypatch, TemperedDensity)[0] == 2

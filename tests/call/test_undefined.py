@@ -11,9 +11,9 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.posterior import posterior_states
+from pymc_bdmc.density.draws import posterior_states
+from pymc_bdmc.density.support import MOVES, undefined
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.undefined import MOVES, undefined
 from pymc_bdmc.simulations.contract import joint_draws
 from tests.models import SIGMAS
 

@@ -10,9 +10,8 @@ from pymc.blocking import DictToArrayBijection
 from scipy import stats
 
 from pymc_bdmc.base.types import stack
-from pymc_bdmc.density.approximation import Approximation, make_approximation
-from pymc_bdmc.density.layout import Layout
-from pymc_bdmc.density.posterior import posterior_draws
+from pymc_bdmc.density.approximation import Approximation, Layout, make_approximation
+from pymc_bdmc.density.draws import posterior_draws
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import interpreted
 

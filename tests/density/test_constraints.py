@@ -9,7 +9,7 @@ from pymc.distributions.transforms import ordered
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.constraints import constraints
+from pymc_bdmc.density.refuse import constraints
 from tests.models import SIGMAS
 
 

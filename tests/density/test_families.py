@@ -10,10 +10,9 @@ from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.replace import vectorize_graph
 from scipy import stats
 
-from pymc_bdmc.density.families import NORMALISED, distribution, unknown_family
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.forward_sampling import ForwardSampler
-from pymc_bdmc.density.tempered_model import TemperedModel
+from pymc_bdmc.density.graph import INTERPRETED, TemperedModel
+from pymc_bdmc.density.prior import ForwardSampler
+from pymc_bdmc.density.structure import NORMALISED, distribution, unknown_family
 
 # PyMC's matrix normal calls a PyTensor function by its former name.
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,7 @@ import pytest
 from pytensor.compile.mode import Mode
 from scipy import special, stats
 
-from pymc_bdmc.density import forward_sampling
+from pymc_bdmc.density import prior
 from pymc_bdmc.density.tempered import TemperedDensity
 
 QUICK = {"mode": Mode("py", "fast_run")}
@@ -84,7 +84,7 @@ def test_zeros_that_have_mass_are_kept():
 
 
 def test_data_that_never_fit_are_named(monkeypatch):
-    monkeypatch.setattr(forward_sampling, "MOST_FAILED", 20)
+    monkeypatch.setattr(prior, "MOST_FAILED", 20)
     sampler = counts(lambda x: pm.math.exp(300 + 0 * x)).joint()
     with pytest.raises(ValueError, match=r"20 successive draws of the model.*simulate=Given"):
         sampler.draw_supported()

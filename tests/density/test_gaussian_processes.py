@@ -7,8 +7,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_bdmc.density import cfunc, jitted
-from pymc_bdmc.density.latent import latent_variables
+from pymc_bdmc.density import compiled
+from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted
@@ -126,7 +126,7 @@ def test_compiled_densities_are_pymcs_own(names):
 
 @pytest.fixture
 def quick_model(monkeypatch):
-    monkeypatch.setattr(cfunc, "_cfuncs", {})
+    monkeypatch.setattr(compiled, "_cfuncs", {})
     return model_of(*QUICK)
 
 
@@ -147,12 +147,11 @@ def test_shortcuts_that_fail_are_survived(quick_model, monkeypatch, caplog):
     def compile_plainly(*args, mode, **kwargs):
         return compile_graph(*args, mode=mode, **kwargs) if mode is PLAIN else fail()
 
-    compile_graph, PLAIN = cfunc.compile_graph, cfunc.MODES[-1]
-    monkeypatch.setattr(jitted, "rewrite_graph", fail)
-    monkeypatch.setattr(jitted, "held_parts", fail)
-    monkeypatch.setattr(cfunc, "compile_graph", compile_plainly)
+    compile_graph, PLAIN = compiled.compile_graph, compiled.MODES[-1]
+    monkeypatch.setattr(compiled, "fixed_parts", fail)
+    monkeypatch.setattr(compiled, "compile_graph", compile_plainly)
     caplog.set_level("DEBUG", "pymc.bdmc")
     compare(quick_model, CompiledEngine(TemperedDensity(quick_model)))
     causes = [each.message for each in caplog.records if "this way is closed" in each.message]
-    assert len(causes) == 3
+    assert len(causes) == 2
     assert all(each.startswith("No shortcut for ") for each in causes)

@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_bdmc.density.hard_variables import hard_variables
+from pymc_bdmc.density.structure import hard_variables
 
 START = pm.Normal.dist()
 

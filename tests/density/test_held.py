@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.held import held_parts
+from pymc_bdmc.density.compiled import fixed_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
@@ -54,8 +54,8 @@ def test_two_parts_equal_one_density(process):
     assert density.evaluations == 12
 
     wrong, conditional = np.empty(6), engine.jitted.conditional(latent)
-    data, never = engine.jitted.ravel_data({"y": np.stack([DATA, DATA[::-1]])}), latent[:0]
-    conditional_slopes(conditional, data, thetas, never, wrong, np.empty((6, 7)))
+    target, never = engine.on({"y": np.stack([DATA, DATA[::-1]])}).target, latent[:0]
+    conditional_slopes(conditional, target, thetas, never, wrong, np.empty((6, 7)))
     np.testing.assert_allclose(wrong[:3], values[:3], rtol=1e-12)
     assert (np.abs(wrong[3:] - values[3:]) > 1e-3).all()
 
@@ -106,17 +106,17 @@ def test_groups_are_not_split():
     assert engine.jitted.conditional(np.arange(3)) is None
 
 
-def test_held_parts_need_a_shape():
-    """Else their place among the held numbers is not known."""
+def test_fixed_parts_need_a_shape():
+    """Else their place among the fixed numbers is not known."""
     z = pt.vector("z", shape=(2,))
     known, unknown = pt.vector("known", shape=(2,)), pt.vector("unknown")
-    assert held_parts([(pt.exp(known) * z).sum()], [z])
-    assert not held_parts([(pt.exp(unknown) * z).sum()], [z])
+    assert fixed_parts([(pt.exp(known) * z).sum()], [z])
+    assert not fixed_parts([(pt.exp(unknown) * z).sum()], [z])
 
 
-def test_a_condition_is_held_as_the_tensor_that_it_is_made_of():
+def test_a_condition_is_kept_as_the_tensor_that_it_is_made_of():
     """PyTensor checks a scale by a scalar that is no tensor, and so has no elements to keep."""
     z, scale = pt.vector("z", shape=(2,)), pt.scalar("scale")
     is_positive = pt.all(scale > 0)
     checked = CheckAndRaise(ValueError, "scale")(z * scale, is_positive)
-    assert held_parts([checked], [z]) == {is_positive: 1}
+    assert fixed_parts([checked], [z]) == {is_positive: 1}

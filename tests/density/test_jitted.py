@@ -9,14 +9,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pymc.pytensorf import rewrite_pregrad
-from pytensor.graph.traversal import applys_between
-from pytensor.scalar import Switch
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density import cfunc
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.jitted import JittedDensity, _simplified
+from pymc_bdmc.density import compiled as compiling
+from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import interpreted
 
@@ -34,50 +30,16 @@ def test_jitted_density_equals_the_graph():
     assert flat.n_continuous == 3
     assert flat.categories.tolist() == [0, 3, 3]
     rng = np.random.default_rng(1)
-    with interpreted():
-        from_graph = density.terms
-    from_numba = flat.terms(flat.with_gradient)
+    assert flat.with_gradient
     for _ in range(5):
-        point, _ = density.draw_prior(rng)
-        values = list(point.values())
-        np.testing.assert_allclose(from_numba(*values), from_graph(*values), rtol=1e-12)
+        with interpreted():
+            point, _ = density.draw_prior(rng)
+            from_graph = density.terms(point, density.data)
+        np.testing.assert_allclose(flat(point, density.data), from_graph, rtol=1e-12)
         again = flat.unravel(flat.ravel(point))
         for name, value in point.items():
             assert again[name].dtype == value.dtype
             np.testing.assert_array_equal(again[name], value)
-
-
-def test_functions_in_both_branches_are_evaluated_once():
-    """One softplus for a Bernoulli variable, and the same log likelihood."""
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=4)
-        pm.Bernoulli("y", logit_p=x, observed=[0, 1, 1, 0])
-    value, plain = model.rvs_to_values[x], rewrite_pregrad([model.datalogp])
-    once = _simplified([model.datalogp])
-
-    def count(graphs):
-        return sum("Softplus" in str(node.op) for node in applys_between([], graphs))
-
-    assert count(once) == 1
-    at = {value: np.array([-800.0, -1.0, 2.0, 800.0])}
-    assert once[0].eval(at) == pytest.approx(plain[0].eval(at), rel=1e-14)
-
-
-@pytest.mark.parametrize(
-    "branches",
-    [
-        lambda x, c: (pt.exp(x), pt.log(x)),
-        lambda x, c: (pt.exp(x), pt.exp(c)),
-        lambda x, c: (pt.exp(c), pt.exp(-c)),
-        lambda x, c: (pt.add(x, 1.0), pt.add(x, 2.0)),
-        lambda x, c: (x.cumsum(), (-x).cumsum()),
-    ],
-)
-def test_other_branches_are_left_alone(branches):
-    x, c = pt.vector("x"), pt.scalar("c")
-    graph = pt.switch(x > 0, *branches(x, c))
-    (found,) = _simplified([graph])
-    assert isinstance(found.owner.op.scalar_op, Switch)
 
 
 def test_another_linker_is_no_crash(monkeypatch):
@@ -85,14 +47,14 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=1.0)
     density = TemperedDensity(model)
-    cfunc._cfuncs.clear()  # another test may have compiled this model
+    compiling._cfuncs.clear()  # another test may have compiled this model
     monkeypatch.setattr(
-        "pymc_bdmc.density.cfunc.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
+        "pymc_bdmc.density.compiled.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
     )
     with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
         _ = JittedDensity(density).with_gradient
-    monkeypatch.setattr("pymc_bdmc.density.cfunc._as_cfunc", lambda jitted, *_: jitted.no_such)
-    monkeypatch.setattr(cfunc, "jitted_function", lambda function: function)
+    monkeypatch.setattr("pymc_bdmc.density.compiled._as_cfunc", lambda jitted, *_: jitted.no_such)
+    monkeypatch.setattr(compiling, "jitted_function", lambda function: function)
     with pytest.raises(NotJittable, match=r"AttributeError: .* 'no_such'"):
         _ = JittedDensity(density).with_gradient
 
@@ -106,13 +68,13 @@ def normal_mean(y=(1.0, 2.0), regressor=(1.0, 2.0), check_bounds=True):
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A new object in the place of every compiled function."""
-    cfunc._cfuncs.clear()
+    compiling._cfuncs.clear()
     monkeypatch.setattr(
-        cfunc, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
+        compiling, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
     )
-    monkeypatch.setattr(cfunc, "_as_cfunc", lambda *_: object())
+    monkeypatch.setattr(compiling, "_as_cfunc", lambda *_: object())
     yield
-    cfunc._cfuncs.clear()
+    compiling._cfuncs.clear()
 
 
 def compiled(model):
@@ -184,6 +146,6 @@ def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
     _ = JittedDensity(TemperedDensity(model)).without_gradient
     for path in tmp_path.glob("*.nbc"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    cfunc._cfuncs.clear()
+    compiling._cfuncs.clear()
     with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
         _ = JittedDensity(TemperedDensity(model)).without_gradient

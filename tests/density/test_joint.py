@@ -1,4 +1,4 @@
-"""The joint density of many draws, compiled once for each density."""
+"""The joint density of many draws."""
 
 import numpy as np
 import pymc as pm
@@ -6,10 +6,10 @@ import pytest
 from pymc.pytensorf import compile as compile_graph
 from pytensor import scan
 
-from pymc_bdmc.density import joint
-from pymc_bdmc.density.forward_graph import INTERPRETED
-from pymc_bdmc.density.lending import Loan
-from pymc_bdmc.density.loops import WITH_FAST_LOOPS
+from pymc_bdmc.density import graph, prior
+from pymc_bdmc.density.fast import WITH_FAST_LOOPS
+from pymc_bdmc.density.graph import INTERPRETED
+from pymc_bdmc.density.tempered import TemperedDensity
 
 
 def growth(steps):
@@ -43,11 +43,11 @@ def modes(monkeypatch):
     """Modes in which graphs are compiled, with the number of dimensions of their output."""
     found = []
 
-    def compile_and_note(inputs, output, *, mode, **options):
-        found.append((mode, output.ndim))
-        return compile_graph(inputs, output, mode=mode, **options)
+    def compile_and_note(inputs, outputs, *, mode, **options):
+        found.append((mode, outputs[0].ndim))
+        return compile_graph(inputs, outputs, mode=mode, **options)
 
-    monkeypatch.setattr(joint, "compile_graph", compile_and_note)
+    monkeypatch.setattr(graph, "compile_graph", compile_and_note)
     return found
 
 
@@ -61,7 +61,7 @@ def by_pymc(model, values):
 def test_a_scan_is_compiled_by_numba_and_evaluated_row_by_row(values, modes):
     """Twin: the density with one step less is another."""
     model = growth(30)
-    found = joint.log_joint(model, values)
+    found = prior.joint_density(model)(values)
     assert modes == [(WITH_FAST_LOOPS, 0)]
     np.testing.assert_allclose(found, by_pymc(model, values), rtol=1e-10)
     with pytest.raises(AssertionError):
@@ -69,43 +69,31 @@ def test_a_scan_is_compiled_by_numba_and_evaluated_row_by_row(values, modes):
 
 
 def test_a_graph_without_a_scan_is_interpreted_for_all_rows_at_once(values, modes):
-    found = joint.log_joint(straight(), values)
+    found = prior.joint_density(straight())(values)
     assert modes == [(INTERPRETED, 1)]
     np.testing.assert_allclose(found, by_pymc(straight(), values), rtol=1e-10)
 
 
 def test_what_numba_cannot_compile_is_interpreted(values, modes, monkeypatch):
-    failing = joint.compile_graph
+    failing = graph.compile_graph
 
     def compile_or_fail(inputs, output, *, mode, **options):
         if mode is WITH_FAST_LOOPS:
             raise NotImplementedError("no numba implementation")
         return failing(inputs, output, mode=mode, **options)
 
-    monkeypatch.setattr(joint, "compile_graph", compile_or_fail)
-    found = joint.log_joint(growth(5), values)
+    monkeypatch.setattr(graph, "compile_graph", compile_or_fail)
+    found = prior.joint_density(growth(5))(values)
     assert modes == [(INTERPRETED, 0)]
     np.testing.assert_allclose(found, by_pymc(growth(5), values), rtol=1e-10)
 
 
-def test_a_density_is_compiled_once_and_new_data_give_another(monkeypatch):
-    compiled, compile_density = [], joint._compiled
-    monkeypatch.setattr(joint, "_compiled", lambda m: compiled.append(m) or compile_density(m))
+def test_new_data_give_another_density():
     with pm.Model() as model:
         y = pm.Data("y", [0.5, 1.0])
         pm.Normal("z", pm.Normal("x"), observed=y)
     values = {"x": np.array([0.0, 1.0, -2.0])}
-
-    def evaluated(times):
-        loan = Loan(model)
-        for _ in range(times):
-            found = joint.log_joint_of(loan.density, values)
-        loan.give_back()
-        np.testing.assert_allclose(found, joint.log_joint(model, values))
-        return found
-
-    before = evaluated(3)
-    assert len(compiled) == 2  # that of `log_joint` is the other
+    before = TemperedDensity(model).joint_density(values)
+    np.testing.assert_allclose(before, prior.joint_density(model)(values))
     model.set_data("y", [0.5, 3.0])
-    assert not np.allclose(evaluated(2), before)
-    assert len(compiled) == 4
+    assert not np.allclose(TemperedDensity(model).joint_density(values), before)

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 from pytensor.tensor import einsum
 
-from pymc_bdmc.density.latent import latent_variables
+from pymc_bdmc.density.structure import latent_variables
 
 
 def errors_in_variables():

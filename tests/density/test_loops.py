@@ -17,15 +17,14 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.upstream import jitted_function
-from pymc_bdmc.density.cfunc import caller
-from pymc_bdmc.density.jitted import JittedDensity
-from pymc_bdmc.density.loops import FAST, WITH_FAST_LOOPS
-from pymc_bdmc.density.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.density.compiled import JittedDensity, call_density
+from pymc_bdmc.density.fast import FAST, WITH_FAST_LOOPS, WITH_LIGHT_PRODUCTS
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import eight_schools
 
 BY_PYTHON = Mode(linker="py", optimizer="fast_compile")
 RNG = np.random.default_rng(1)
+WHOLE = np.array([0.0, 1.0])
 X, Y = RNG.normal(size=(60, 3)), RNG.normal(size=60)
 
 
@@ -118,11 +117,11 @@ def test_density_and_gradient_equal_those_of_pymc(name):
     outputs = [*terms, *(pt.concatenate([g.ravel() for g in each]) for each in slopes)]
     with pytensor.config.change_flags(cxx=""):  # for the inner graphs as well
         reference = model.compile_fn(outputs, inputs=values, mode=BY_PYTHON, point_fn=False)
-    data, call, rng = flat.ravel_data(density.data), caller(), np.random.default_rng(2)
+    data, rng = flat.ravel_data(density.data), np.random.default_rng(2)
     for _ in range(3):
         point = {v.name: rng.normal(size=v.type.shape) for v in values}
         found = np.empty((2, flat.size))
-        both = call(flat.with_gradient, flat.ravel(point), data, *found)
+        both = call_density(flat.with_gradient, flat.ravel(point), data, WHOLE, *found)
         expected = reference(*(point[v.name] for v in values))
         np.testing.assert_allclose(both, expected[:2], rtol=1e-13)
         for mine, its in zip(found, expected[2:], strict=True):
@@ -139,7 +138,7 @@ def test_what_is_impossible_stays_so():
     flat = density.jitted
     gradients = np.empty((2, 2))
     data = flat.ravel_data(density.data)
-    _, ell = caller()(flat.with_gradient, np.array([3.0, 4.0]), data, *gradients)
+    _, ell = call_density(flat.with_gradient, np.array([3.0, 4.0]), data, WHOLE, *gradients)
     assert ell == -np.inf
 
 
@@ -179,10 +178,11 @@ def test_other_numbers_are_left_to_pytensor():
 def test_small_models_keep_their_bits():
     """Eight schools have no loop of eight exponentials."""
     flat = TemperedDensity(eight_schools(centred=True)).jitted
-    graph = flat._graph(gradient=True)
-    at = np.linspace(-1, 1, flat.size), flat.ravel_data(TemperedDensity(eight_schools(True)).data)
+    inputs, outputs = flat._graph(gradient=True)
+    data = flat.ravel_data(TemperedDensity(eight_schools(True)).data)
+    at = np.linspace(-1, 1, flat.size), data, WHOLE
     functions = [
-        pytensor.function(graph.inputs, graph.outputs, mode=mode, on_unused_input="ignore")
+        pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
         for mode in (WITH_FAST_LOOPS, WITH_LIGHT_PRODUCTS)
     ]
     for mine, its in zip(*(each(*at) for each in functions), strict=True):
@@ -257,7 +257,7 @@ def test_other_processes_find_the_compiled_code(tmp_path):
     """The second one writes nothing."""
     program = (
         "import numpy as np, pytensor, pytensor.tensor as pt\n"
-        "from pymc_bdmc.density.loops import WITH_FAST_LOOPS\n"
+        "from pymc_bdmc.density.fast import WITH_FAST_LOOPS\n"
         "x, s = pt.dvector('x'), pt.dscalar('s')\n"
         "y = (pt.softplus(x) * s + pt.exp(x)).sum()\n"
         "print(pytensor.function([x, s], y, mode=WITH_FAST_LOOPS)(np.arange(20.0), 1.0))"

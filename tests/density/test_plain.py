@@ -7,9 +7,9 @@ import pytest
 from pymc.dims.distributions import transforms
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.checks import checked_model
-from pymc_bdmc.density.forward_graph import INTERPRETED
+from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.plain import plain_model
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 
 COORDS = {"group": ["a", "b", "c"], "wide": [1, 2], "row": np.arange(6), "other": range(3)}

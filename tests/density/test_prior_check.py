@@ -7,9 +7,9 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density import prior_check
-from pymc_bdmc.density.jitted import JittedDensity
-from pymc_bdmc.density.prior_check import (
+from pymc_bdmc.density import support
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.support import (
     DRAWS,
     check_prior,
     repeated_elements,
@@ -167,7 +167,7 @@ def test_angles_are_compared_within_one_period(gradient, monkeypatch):
     """α = 1e-3; twin: on the whole line the log density is periodic, and draws disagree with it."""
     wide = [lambda n: pm.VonMises(n, 2, 0.1, shape=2)]
     assert verdict(wide, gradient) == []
-    monkeypatch.setattr(prior_check, "angles", lambda model: [])
+    monkeypatch.setattr(support, "angles", lambda model: [])
     assert verdict(wide, gradient) == ["x0"]
 
 

@@ -10,7 +10,7 @@ from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density.forward_sampling import draws_to_accept
+from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask
 from pymc_bdmc.estimators import log_prior_mass

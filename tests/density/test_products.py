@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.math import Dot
 
-from pymc_bdmc.density.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.density.fast import WITH_LIGHT_PRODUCTS
 
 A = np.random.default_rng(1).normal(size=(4, 6))
 

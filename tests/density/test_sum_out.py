@@ -9,7 +9,7 @@ import pytest
 from scipy.special import betaln, gammaln, logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.hard_variables import sum_out
+from pymc_bdmc.density.structure import sum_out
 
 CAUGHT = np.array([3, 2, 1, 1, 2, 1, 1, 3, 1, 1] + [0] * 30)
 TRIALS = 5

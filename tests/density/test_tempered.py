@@ -1,5 +1,6 @@
 """The tempered graph is the model's own log density, term by term, for every kind of variable."""
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -8,12 +9,13 @@ from pymc.distributions import transforms
 from pytensor.compile.mode import Mode
 from scipy import stats
 
+import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import stack
-from pymc_bdmc.density.forward_sampling import ForwardSampler
-from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.graph import TemperedModel
+from pymc_bdmc.density.prior import ForwardSampler
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import TemperedModel
-from tests.models import interpreted
+from tests.models import eight_schools, interpreted
 
 QUICK = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(5)
@@ -183,13 +185,14 @@ def test_observed_data_are_swapped_without_recompiling():
         pm.Normal("y", mu, 1.0, observed=[0.0, 1.0])
         pm.Poisson("k", pm.math.exp(mu), observed=2)
     density = TemperedDensity(model)
-    compiled = density.terms
     point = {"mu": np.array(0.3)}
     for y, k in [([0.0, 1.0], 2), ([5.0, -1.0], 7)]:
-        density.set_data({"y": np.array(y), "k": np.array(k)})
+        data = {"y": np.array(y), "k": np.array(k)}
+        density.set_data(data)
         expected = stats.norm.logpdf(y, 0.3).sum() + stats.poisson.logpmf(k, np.exp(0.3))
         assert density(point)[1] == pytest.approx(expected, rel=1e-12)
-    assert density.terms is compiled
+        density.set_data(density.data)
+        assert density(point, data)[1] == pytest.approx(expected, rel=1e-12)
     assert density.data["k"] == 2
     with pytest.raises(ValueError, match="y must have the shape"):
         density.set_data({"y": np.zeros(3), "k": np.array(1)})
@@ -230,9 +233,9 @@ def test_check_bounds_of_the_model_is_respected(check_bounds, ell):
         pm.Bernoulli("y", p, observed=1)
     density = TemperedDensity(model, QUICK)
     jitted = JittedDensity(density)
-    terms = density.terms, jitted.terms(jitted.with_gradient)
-    for found in terms:
-        assert found(np.array(1.5))[1] == pytest.approx(ell)
+    assert jitted.with_gradient
+    for terms in (density.terms, jitted):
+        assert terms({"p": np.array(1.5)}, density.data)[1] == pytest.approx(ell)
 
 
 def test_the_original_model_is_left_alone():
@@ -389,8 +392,38 @@ def test_states_that_cannot_be_written_together_are_written_one_by_one(monkeypat
     def fail(*args):
         raise TypeError("no rows")
 
-    monkeypatch.setattr("pymc_bdmc.density.tempered.vectorize_graph", fail)
+    monkeypatch.setattr("pymc_bdmc.density.graph.vectorize_graph", fail)
     one_by_one = TemperedDensity(model).constrain(points)
     assert one_by_one.keys() == together.keys() == {"x", "scale", "mean"}
     for name, values in together.items():
         np.testing.assert_allclose(one_by_one[name], values)
+
+
+def test_a_density_goes_to_other_processes_without_what_is_compiled():
+    """As step methods send it, where the platform does not fork, after a compiled call."""
+    density = TemperedDensity(eight_schools(centred=True))
+    assert density.jitted.without_gradient
+    sent = cloudpickle.loads(cloudpickle.dumps(density))
+    point = density.prior.draw()[0]
+    assert sent(point) == pytest.approx(density(point))
+
+
+def test_results_on_other_data_are_those_of_a_new_model():
+    """Twin: the results on the data of before."""
+
+    def model_of(y):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("x"), 1.0, observed=pm.Data("data", y))
+        return model
+
+    def sampled(model):
+        options = {"chains": 4, "temperatures": 10, "simulate": bdmc.FromPrior(1), "cores": 1}
+        return pm.sample_bdmc(model, progressbar=False, random_seed=1, **options)
+
+    model, other = model_of([1.0, 0.0]), [1.0, 2.5]
+    first = sampled(model)
+    model.set_data("data", other)
+    found, expected = sampled(model), sampled(model_of(other))
+    for group in ("forward", "reverse", "real", "posterior", "observed_data"):
+        assert found[group].dataset.equals(expected[group].dataset), group
+        assert not found[group].dataset.equals(first[group].dataset)

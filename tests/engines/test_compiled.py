@@ -19,8 +19,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, thermodynamic_length
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import runs
@@ -273,8 +272,8 @@ def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
     def refuse(*args):
         raise numba.core.errors.TypingError("Failed in nopython mode pipeline\nNo such op\nAt: 1")
 
-    monkeypatch.setattr("pymc_bdmc.density.cfunc._cfuncs", {})
-    monkeypatch.setattr("pymc_bdmc.density.cfunc._make_cfunc", refuse)
+    monkeypatch.setattr("pymc_bdmc.density.compiled._cfuncs", {})
+    monkeypatch.setattr("pymc_bdmc.density.compiled._make_cfunc", refuse)
     make_engine(TemperedDensity(mixed_model()), BETAS, None)
     assert "cannot be compiled (TypingError: No such op): PyMC's" in caplog.text
 

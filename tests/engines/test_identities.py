@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.special import betaln, logit, logsumexp, softmax
 
 from pymc_bdmc.base.types import Direction, Move
+from pymc_bdmc.density.graph import TemperedModel
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.density.tempered_model import TemperedModel
 from pymc_bdmc.engines import PilotTask, StepEngine, anneal
 
 STANDARD_ERRORS = 3.0

@@ -20,7 +20,13 @@ from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson, move
 from tests.mutants import broken_kernels
 
 TARGET = Target(
-    gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference(), np.zeros(1, int)
+    gamma_poisson,
+    gamma_poisson,
+    np.zeros(0),
+    np.zeros(2),
+    np.zeros(0, int),
+    no_reference(),
+    np.zeros(1, int),
 )
 LONG_STEP = 0.7
 

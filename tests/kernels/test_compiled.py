@@ -35,13 +35,13 @@ ALPHA = 1e-3
 BETAS = (0.05, 0.4, 1.0)
 N = 20_000
 VECTOR = types.float64[::1]
-SIGNATURE = types.UniTuple(types.float64, 2)(VECTOR, VECTOR, VECTOR, VECTOR)
+SIGNATURE = types.UniTuple(types.float64, 2)(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
 
 SHAPE, RATE, COUNT, NOISE = 2.0, 1.0, 4.0, 0.7
 
 
 @numba.cfunc(SIGNATURE)
-def gamma_poisson(theta, data, log_prior_gradient, log_likelihood_gradient):
+def gamma_poisson(theta, data, interval, log_prior_gradient, log_likelihood_gradient):
     """Log of a Gamma(2, 1) variable with a Poisson count of 4; y | x ~ N(x, 0.7²)."""
     x, y = theta
     rate = np.exp(x)
@@ -180,6 +180,7 @@ def continuous_p_values(name, broken=False):
         gamma_poisson,
         gamma_poisson,
         np.zeros(0),
+        np.zeros(2),
         np.zeros(0, int),
         no_reference(),
         np.zeros(1, int),
@@ -230,7 +231,7 @@ log_factorial = gammaln(np.arange(1.0, 42.0))
 
 
 @numba.cfunc(SIGNATURE)
-def discrete_target(theta, data, log_prior_gradient, log_likelihood_gradient):
+def discrete_target(theta, data, interval, log_prior_gradient, log_likelihood_gradient):
     """Binary b, ternary c and a count k ~ Poisson(exp(m_c + b/2)), with a normal observation."""
     b, c, k = int(theta[0]), int(theta[1]), theta[2]
     if k < 0 or k > 40:
@@ -249,7 +250,13 @@ def discrete_p_values(backwards, broken=False):
     terms = np.array([discrete_terms(state) for state in states])
     run = scanner(backwards, broken)
     target = Target(
-        discrete_target, discrete_target, np.zeros(0), CATEGORIES, no_reference(), np.zeros(1, int)
+        discrete_target,
+        discrete_target,
+        np.zeros(0),
+        np.zeros(2),
+        CATEGORIES,
+        no_reference(),
+        np.zeros(1, int),
     )
     parameters = Parameters(NO_METRIC, 1.0, np.array([1.0, 1.0, 1.5]))
     rng = np.random.default_rng(11)
@@ -268,7 +275,7 @@ def discrete_p_values(backwards, broken=False):
 
 @numba.njit
 def call(density, theta):
-    return density(theta, theta, theta, theta)
+    return density(theta, theta, theta, theta, theta)
 
 
 def discrete_terms(state):

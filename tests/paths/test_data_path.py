@@ -14,9 +14,9 @@ from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density import cfunc, jitted
-from pymc_bdmc.density.jitted import JittedDensity
-from pymc_bdmc.density.rows import terms_in_turn
+from pymc_bdmc.density import compiled
+from pymc_bdmc.density.compiled import JittedDensity, call_density
+from pymc_bdmc.density.graph import terms_in_turn
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
@@ -75,7 +75,7 @@ def test_an_observation_that_does_not_come_whole_is_exposed(monkeypatch):
     def less(model, rows, now, then, turns):
         return terms_in_turn(model, rows, now, pt.minimum(then, 0.9), turns)
 
-    monkeypatch.setattr(jitted, "terms_in_turn", less)
+    monkeypatch.setattr(compiled, "terms_in_turn", less)
     system = Counts()
     assert forward_score(system, log_weights(system, FORWARD, 1)) > STANDARD_ERRORS
 
@@ -93,13 +93,13 @@ def test_what_lies_on_the_path():
     density = TemperedDensity(several())
     flat = JittedDensity(density, in_turn=True)
     theta, data = np.array([0.3, -1.2]), flat.ravel_data(density.data)
-    call, nothing = cfunc.caller(), np.empty((2, 2))
+    nothing = np.empty((2, 2))
     y, z = density.data["y"], density.data["z"]
     apart = stats.norm.logpdf(y, theta).sum(axis=1) + stats.norm.logpdf(z, theta.sum(), 2.0)
     prior = stats.norm.logpdf(theta).sum()
     for now, then in [(0, 1), (0, 0.2), (0.2, 0.5), (0.5, 0.6), (2 / 3, 1)]:
-        data[-2:] = now, then
-        first, slope = call(flat.with_gradient, theta, data, *nothing)
+        interval = np.array([now, then], float)
+        first, slope = call_density(flat.with_gradient, theta, data, interval, *nothing)
         for beta in (now, then):
             share = np.clip(3 * beta - np.arange(3), 0, 1)
             assert first + beta * slope == pytest.approx(prior + share @ apart)

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density.tempered_model import TemperedModel
+from pymc_bdmc.density.graph import TemperedModel
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference, mix_references
 from tests.engines.test_identities import (

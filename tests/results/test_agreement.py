@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.draws import as_idata
-from pymc_bdmc.density.joint import log_joint
+from pymc_bdmc.density.prior import joint_density
 from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset
 from pymc_bdmc.results.reading import Reading
 
@@ -435,4 +435,4 @@ def test_a_graph_that_has_no_rows_is_computed_draw_by_draw():
     means = [row[:n].sum() for row, n in zip(zs, counts, strict=True)]
     expected = binom.logpmf(counts, 2, 0.5) + stats.norm.logpdf(zs).sum(axis=1)
     expected += stats.norm.logpdf(0.5, means)
-    np.testing.assert_allclose(log_joint(model, {"count": counts, "z": zs}), expected)
+    np.testing.assert_allclose(joint_density(model)({"count": counts, "z": zs}), expected)

@@ -7,8 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.density.cfunc import NotJittable
-from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.testbeds import tempering
 from tests.call.test_bad_input import groups_from_one
 from tests.models import SIGMAS, beta_bernoulli, conjugate_regression, hard_constraint

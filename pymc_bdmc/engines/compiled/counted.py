@@ -82,8 +82,8 @@ class Counted(Density):
         def slopes(thetas: ndarray) -> tuple[ndarray, ndarray]:
             values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
             with self._counting(len(thetas)):
-                rows, data = np.ascontiguousarray(thetas), self._problem.target.data
-                conditional_slopes(conditional, data, rows, others, values, gradients)
+                rows, target = np.ascontiguousarray(thetas), self._problem.target
+                conditional_slopes(conditional, target, rows, others, values, gradients)
             return values, gradients
 
         return slopes
@@ -106,9 +106,9 @@ def slopes_of(target, thetas, whole, values, gradients):
 
 
 @njit(nogil=True, cache=True)
-def conditional_slopes(conditional, data, thetas, others, values, gradients):
+def conditional_slopes(conditional, target, thetas, others, values, gradients):
     """Write log p + ℓ of every row of θ, and the gradients, by a density in two parts."""
-    size = thetas.shape[1]
+    size, data, interval = thetas.shape[1], target.data, target.interval
     first = np.empty((2, conditional.held))
     longer = np.empty(size + conditional.held)
     second = np.empty((2, size))
@@ -117,10 +117,10 @@ def conditional_slopes(conditional, data, thetas, others, values, gradients):
         for i in others:
             is_new |= thetas[j, i] != thetas[j - 1, i]
         if is_new:
-            failed, _ = conditional.first(thetas[j], data, first[0], first[1])
+            failed, _ = conditional.first(thetas[j], data, interval, first[0], first[1])
             copy_vector(first[0], longer[size:])
         copy_vector(thetas[j], longer)
-        log_prior, ell = conditional.second(longer, data, second[0], second[1])
+        log_prior, ell = conditional.second(longer, data, interval, second[0], second[1])
         value = log_prior + ell + failed
         values[j] = -np.inf if np.isnan(value) else value
         for i in range(size):

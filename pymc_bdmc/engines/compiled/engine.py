@@ -1,6 +1,5 @@
 """Engine that anneals inside numba, without the GIL, in threads."""
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
@@ -11,11 +10,10 @@ import numpy as np
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Moves, Point, Run, Tuning
-from pymc_bdmc.density.checks import no_reference_for
-from pymc_bdmc.density.forward_sampling import draws_to_accept
-from pymc_bdmc.density.hard_variables import heavy_tailed, with_necks
-from pymc_bdmc.density.jitted import JittedDensity
-from pymc_bdmc.density.latent import latent_variables
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.prior import draws_to_accept
+from pymc_bdmc.density.refuse import no_reference_for
+from pymc_bdmc.density.structure import heavy_tailed, latent_variables, with_necks
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.problem import Problem
@@ -68,7 +66,7 @@ class CompiledEngine:
         self.moves_further = self.stacks_data = not self.rows
         self._kernel = compiled_kernel(step)
         self._stop = np.zeros(1, dtype=np.uint8)
-        self.lock = threading.Lock()
+        self.lock = density.lock
         self._step = step
         gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
         self.has_gradient = gradient
@@ -76,7 +74,6 @@ class CompiledEngine:
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
         self._undefined = np.zeros(1, dtype=np.int64)
-        density.terms = jitted.terms(second)
 
     def __reduce__(self):
         """Pickle without compiled functions; another process compiles its own."""
@@ -128,10 +125,9 @@ class CompiledEngine:
         """Return the path of densities on given data, by default from the prior."""
         flat, categories = self.jitted.ravel_data(data), self.jitted.categories
         start = reference or no_reference()
-        target = Target(*self._functions, flat, categories, start, self._undefined)
-        return Problem(
-            self.density, self.jitted, target, data, self.lock, self._stop, self.has_gradient
-        )
+        interval = np.array([0.0, 1.0])
+        target = Target(*self._functions, flat, interval, categories, start, self._undefined)
+        return Problem(self.density, self.jitted, target, data, self._stop, self.has_gradient)
 
     def pilot(self, task: PilotTask) -> Tuning | None:
         """Run one pilot population on the data of the task; None if it was stopped."""
@@ -231,7 +227,7 @@ class CompiledEngine:
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self.moves
             if self.rows:
-                target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
+                target.interval[0] = beta if beta < 1 else 0.0  # the slope from here to β = 1
             setting = Setting(beta, parameters, np.empty(0), False)
             stage = move_population(
                 target, kernel, setting, population, True, rng, self._stop, trace

@@ -1,15 +1,13 @@
 """The compiled path of densities on given data, with draws from its start."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Lock
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.density.forward_sampling import MAX_PRIOR_DRAWS
-from pymc_bdmc.density.jitted import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate_terms, make_state
 
@@ -28,8 +26,6 @@ class Problem:
         The path for the compiled loops.
     data : mapping of str to ndarray
         Observed data.
-    lock : Lock
-        Held while the density is used, since PyTensor's functions share state.
     stop : ndarray of shape (1,)
         Flag that ends all work once it is set.
     has_gradient : bool
@@ -40,7 +36,6 @@ class Problem:
     jitted: JittedDensity
     target: Target
     data: Mapping[str, np.ndarray]
-    lock: Lock
     stop: np.ndarray
     has_gradient: bool
 
@@ -53,19 +48,11 @@ class Problem:
     def _has_reference(self) -> bool:
         return len(self.target.reference.locations) > 0
 
-    @contextmanager
-    def _held(self) -> Iterator[TemperedDensity]:
-        """Hold the density, with these data."""
-        with self.lock:
-            self.density.set_data(self.data)
-            yield self.density
-
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw θ from the reference or the prior, one a row."""
         if self._has_reference:
             return self.target.reference.draw(n, rng)
-        with self._held() as density:
-            return self.jitted.ravel_many(density.prior.draw_many(n, rng))
+        return self.jitted.ravel_many(self.density.draw_priors(n, rng, self.data))
 
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, or log r and g; shape (rows, 2), nats."""
@@ -74,13 +61,7 @@ class Problem:
         return terms
 
     def log_likelihoods(self, thetas: np.ndarray) -> np.ndarray:
-        """Return ℓ of every row, or g on the path from a reference, nats.
-
-        Raises
-        ------
-        FloatingPointError
-            If a log density is +∞; names the variables.
-        """
+        """Return ℓ of every row, or g on the path from a reference, nats; an error if +∞."""
         terms = self.terms(thetas)
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
             self.raise_at(0.0, theta)
@@ -89,8 +70,7 @@ class Problem:
     def supported(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of draws that lie in S = {ℓ > −∞}, and their ℓ."""
         for theta in thetas[np.isinf(thetas).any(axis=1)]:
-            with self._held() as density:
-                density.prior.supports(self.jitted.unravel(theta))  # the error names the variable
+            self.density.prior.supports(self.jitted.unravel(theta))  # the error names the variable
         rows = np.flatnonzero(np.isfinite(thetas).all(axis=1))
         ells = self.log_likelihoods(thetas[rows])
         possible = ells > -np.inf
@@ -99,13 +79,7 @@ class Problem:
     def batches(
         self, n: int, rng: np.random.Generator
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield batches of n draws with their `supported` rows, until ``stop`` is set.
-
-        Raises
-        ------
-        ValueError
-            If the next start takes more than `MAX_PRIOR_DRAWS`.
-        """
+        """Yield batches of n draws with their `supported` rows, until ``stop`` is set."""
         in_vain = 0
         while not self.stop[0]:
             draws = self.draw(n, rng)
@@ -137,17 +111,12 @@ class Problem:
                 f"path: the model is impossible at all of {n_draws} draws from the reference. "
                 "Shift or widen it, or use 'prior'."
             )
-        with self._held() as density:
-            return density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
+        points = [self.jitted.unravel(row) for row in thetas[:20]]
+        return self.density.impossible(points, n_draws, self.data)
 
     def raise_at(self, beta: float, theta: np.ndarray) -> None:
         """Raise a FloatingPointError that names the variables whose log density is +∞ at θ."""
-        with self._held() as density:
-            density.set_beta(beta)
-            density(self.jitted.unravel(theta))
-        raise FloatingPointError(
-            f"The compiled log p is +inf at beta={beta:g}, theta={theta}, but PyTensor's is not."
-        )
+        raise self.density.infinite(self.jitted.unravel(theta), beta, self.data)
 
 
 @njit(nogil=True, cache=True)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.density.hard_variables import sum_out
+from pymc_bdmc.density.structure import sum_out
 from pymc_bdmc.results.finding import Finding, Remedy
 from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_bdmc.density.hard_variables import sum_out
+from pymc_bdmc.density.structure import sum_out
 from pymc_bdmc.estimators import bar, check_average
 from pymc_bdmc.estimators.checks import MIN_EFFECTIVE_SAMPLE_SIZE
 from pymc_bdmc.results.checks.gap import better_moves

@@ -19,7 +19,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import stdtrit
 
-from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import certified_lower, log_mean_exp
 from pymc_bdmc.estimators.agreement import effective_runs, exceeded
 from pymc_bdmc.reference.metric import estimate_metric
@@ -42,8 +42,7 @@ def missed_shares(
     """
     if any(rv.dtype.startswith(("int", "uint", "bool")) for rv in model.free_RVs):
         return 0.0, 0.0
-    loan = Loan(model)
-    density = Unconstrained(loan.density)
+    density = Unconstrained(TemperedDensity(model).check())
 
     def side(source: np.ndarray, weights: np.ndarray, most: int, ess: float) -> _Side:
         every = -(-weights.size // most)
@@ -64,7 +63,6 @@ def missed_shares(
             found = too_low, _missed_by_draws(draws, particles)
     except FloatingPointError:  # a density that is +∞ shows nothing
         return 0.0, 0.0
-    loan.give_back()
     return found
 
 

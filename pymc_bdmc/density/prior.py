@@ -1,27 +1,40 @@
-"""Draw a PyMC model's variables exactly, one draw at a time or many at once."""
+"""Draw the variables of a PyMC model exactly, and evaluate log p(θ, y) at many draws."""
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.multivariate import StickBreakingWeightsRV
-from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
+from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform, Transform
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pymc.model.transform.conditioning import remove_value_transforms
+from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
-from pytensor.tensor.random.basic import DirichletRV
+from pytensor.compile.rewriting import inline_ofg_expansion
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import WalkingGraphRewriter, dfs_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.scan.op import Scan
+from pytensor.tensor.random.basic import BetaRV, DirichletRV, GammaRV, InvGammaRV
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_bdmc.base.compiling import in_a_line, quickest
 from pymc_bdmc.base.types import Point, stack
-from pymc_bdmc.base.upstream import alone, default_transform
-from pymc_bdmc.density.forward_graph import (
-    INTERPRETED,
-    compiled_draws,
-    forward_graph,
-    vectorized,
-)
+from pymc_bdmc.base.upstream import alone, default_transform, own_constants
+from pymc_bdmc.density.fast import WITH_FAST_LOOPS
+from pymc_bdmc.density.graph import INTERPRETED, by_rows, without_initial_values
+from pymc_bdmc.density.identity import operations
 
 MAX_PRIOR_DRAWS = 100_000
 """Most prior draws tried for one start with ℓ > −∞."""
@@ -29,27 +42,119 @@ MAX_PRIOR_DRAWS = 100_000
 MOST_FAILED = 1_000
 """Most successive draws of data that cannot be represented."""
 
-_OVERFLOWS = ("lam value too large", "n too large or p too small")
-"""Messages of NumPy for Poisson and negative binomial counts that no integer can hold."""
-
-_LARGEST_COUNT = 2**53
-"""Largest count that compiled densities represent exactly, since they take data as float64."""
-
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
 """Prior draws with ℓ > −∞, and of all prior draws, from which a forward chain estimates P(S)."""
+
+
+def forward_graph(
+    model: pm.Model, observed: bool, given: Sequence[str]
+) -> tuple[list[Variable], list[Variable]]:
+    """Return the given variables, and the graphs of a draw.
+
+    The first tells which free variables are NaN. The unconstrained free variables follow and, if
+    asked for, the observed ones.
+    """
+    known = {model[name]: model[name].type() for name in given}
+    inputs = list(known.values())
+    if not observed:  # the prior of a free variable may depend on data, as in log p(θ)
+        known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    unconstrained, exponentials = [], []
+    for rv in model.free_RVs:  # parents before children
+        transform = model.rvs_to_transforms[rv]
+        direct = None if rv in known else _unconstrained_draw(rv, transform)
+        if direct is not None:
+            (direct,) = graph_replace([direct], known, strict=False)
+            known[rv] = transform.backward(direct, *rv.owner.inputs)
+            exponentials.append(known[rv])
+        elif transform is not None:
+            direct = transform.forward(rv, *rv.owner.inputs)
+        unconstrained.append(rv if direct is None else direct)
+    # A model without free variables, a null model, draws its data alone.
+    missing = [pt.isnan(rv).any() for rv in model.free_RVs] or [pt.constant(False)]
+    undefined = pt.stack(missing)
+    if exponentials:
+        # NaN from a variable that is rounded to 0 or ∞ is not an error of the model. Such draws
+        # are left out like unsupported ones, and counted in P(S).
+        rounded = pt.any([(pt.eq(x, 0) | pt.isinf(x)).any() for x in exponentials])
+        lost = rounded & pt.any([(pt.isnan(z) | pt.isinf(z)).any() for z in unconstrained])
+        undefined &= ~lost
+        unconstrained = [
+            z if z.dtype in discrete_types else pt.switch(lost, np.nan, z) for z in unconstrained
+        ]
+    drawn = [undefined, *unconstrained] + (model.observed_RVs if observed else [])
+    return inputs, graph_replace(drawn, known, strict=False)
+
+
+def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable | None:
+    """Draw a gamma, inverse gamma or beta variable directly on the unconstrained scale.
+
+    One draw of Gamma(0.01) in a thousand is below 1e-308, and its logarithm would be −∞. The draw
+    here is exact: if G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a
+    Gamma(a) variable, and the log-odds of a Beta(a, b) variable are the difference of two of these.
+    See Devroye (1986), Non-Uniform Random Variate Generation, Section IX.3.5. None for other
+    variables.
+    """
+    op = rv.owner.op
+    if not isinstance(op, GammaRV | InvGammaRV | BetaRV):
+        return None
+    size = op.size_param(rv.owner)
+    size = None if isinstance(size.type, NoneTypeT) else size
+    first, second = pt.broadcast_arrays(*op.dist_params(rv.owner))
+
+    def log_gamma(shape):
+        large = pm.Gamma.dist(shape + 1, 1, size=size)
+        return pt.log(large) - pm.Exponential.dist(shape, size=size)
+
+    match op, transform:
+        case GammaRV(), LogTransform():
+            return log_gamma(first) + pt.log(second)
+        case InvGammaRV(), LogTransform():
+            return pt.log(second) - log_gamma(first)
+        case BetaRV(), LogOddsTransform():
+            return log_gamma(first) - log_gamma(second)
+    return None
+
+
+def vectorized(outputs: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """Return a number n and the graphs of n draws, one a row.
+
+    Every random variable is made to depend on a dummy variable, which then gets n values. Draws by
+    a user's function, or by other operations with a generator, may not be independent over n, so
+    they raise an error.
+    """
+    graph = FunctionGraph(outputs=outputs, clone=True)
+    dfs_rewriter(inline_ofg_expansion).rewrite(graph)
+    nothing, n = pt.dscalar(), pt.lscalar()
+    graph.add_input(nothing)
+    for node in graph.toposort():
+        if not any(isinstance(each.type, RandomType) for each in node.inputs):
+            continue
+        if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
+            raise NotImplementedError(f"draws by {node.op} may not be independent")
+        first = node.op.dist_params(node)[0]
+        graph.change_node_input(
+            node, node.inputs.index(first), pt.second(nothing, first), check=False
+        )
+    return [n], vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)})
+
+
+def compiled_draws(
+    inputs: Sequence[Variable], outputs: Sequence[Variable]
+) -> tuple[Callable, list[Variable]]:
+    """Return a function that draws, and its random generators."""
+    function, updates = compile_graph(
+        inputs, outputs, random_seed=False, return_updates=True, on_unused_input="ignore",
+        mode=INTERPRETED,
+    )  # fmt: skip
+    own_constants(function)
+    return function, list(updates)
 
 
 def draws_to_accept(accepted: int, drawn: int) -> int:
     """Return how many prior draws with ℓ > −∞ a forward chain waits for, to estimate P(S).
 
-    More draws give a smaller error of log P(S); the number is such that about `MOST_TRIALS` draws
-    are needed, and 1 if no draw is rejected. It depends on the pilot's draws, not on those that the
-    chain counts.
-
-    Parameters
-    ----------
-    accepted, drawn : int
-        Numbers of the pilot's prior draws with ℓ > −∞, and of all of them.
+    About `MOST_TRIALS` draws are then needed, or 1 if the pilot rejected none. It depends on the
+    numbers of the pilot's draws, not on those that the chain counts.
     """
     if accepted == drawn:
         return 1
@@ -70,7 +175,8 @@ def _largest(dtype: str) -> float:
     """Return the largest number of a type that the density can take."""
     if np.dtype(dtype).kind == "f":
         return float(np.finfo(dtype).max)
-    return min(_LARGEST_COUNT, np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
+    # Compiled densities take counts as float64.
+    return min(2**53, np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
 
 
 def _undefined(name: str) -> str:
@@ -108,16 +214,10 @@ class Unrepresentable(ValueError):
 
 
 class ForwardSampler:
-    """Compiled draws of free (unconstrained) and observed variables from a model's forward graph.
+    """Compiled draws of free (unconstrained) variables of a `TemperedModel` from its forward graph.
 
-    Parameters
-    ----------
-    model : Model
-        A `TemperedModel`.
-    observed : bool
-        Whether to draw the observed variables too; otherwise they have the model's current data.
-    given : sequence of str, optional
-        Free variables whose constrained values are arguments of every draw.
+    Observed variables are drawn too if ``observed`` is true; otherwise they have the model's
+    present data. The constrained values of the free variables ``given`` are arguments of a draw.
     """
 
     @alone
@@ -137,16 +237,7 @@ class ForwardSampler:
         reseed_rngs(self._rngs, rng.integers(2**63, size=4).tolist())
 
     def draw(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray]]:
-        """Return the unconstrained free variables and the observed ones of the next draw.
-
-        Raises
-        ------
-        ValueError
-            If a variable cannot be drawn; the message names it.
-        Unrepresentable
-            If drawn data are too large for the type of the observed data, or rounded to the edge of
-            their support.
-        """
+        """Return the unconstrained free variables and the observed ones of the next draw."""
         with self._explained(), np.errstate(all="ignore"):
             undefined, *values = self._function(*given)
         self._check_defined(undefined)
@@ -167,7 +258,7 @@ class ForwardSampler:
     @cached_property
     @alone
     def _batch(self) -> tuple[Callable, list] | None:
-        """Return a function of n that draws n times, and its generators; None if not possible."""
+        """A function of n that draws n times, and its generators; None if not possible."""
         shapes = [(2, *np.shape(value)) for value in self.draw()[0].values()]
 
         def batch():
@@ -178,7 +269,7 @@ class ForwardSampler:
 
     @property
     def batches(self) -> bool:
-        """Return whether many draws can be made in one call."""
+        """Whether many draws can be made in one call."""
         return self._batch is not None
 
     def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -233,7 +324,9 @@ class ForwardSampler:
     def _data_overflow(self, error: Exception) -> bool:
         """Return whether NumPy failed to draw observed counts, and not free ones."""
         free_counts = any(rv.dtype in discrete_types for rv in self._model.free_RVs)
-        return bool(self._observed) and not free_counts and str(error).startswith(_OVERFLOWS)
+        # NumPy's messages for Poisson and negative binomial counts that no integer can hold.
+        overflows = "lam value too large", "n too large or p too small"
+        return bool(self._observed) and not free_counts and str(error).startswith(overflows)
 
     @alone
     def culprit(self, error: type[Exception]) -> str:
@@ -260,11 +353,6 @@ class ForwardSampler:
         9e18; there a count below 2^53 has probability exp(−10^18). For a negative binomial count
         with shape α, whose limit is at means near 10^18, this probability is about 0.01^α, so the
         start is exact except for such rare θ.
-
-        Raises
-        ------
-        ValueError
-            If no θ of many lies in the support, or if no data of many fit their type.
         """
         failed = 0
         for trials in range(1, MAX_PRIOR_DRAWS + 1):
@@ -284,27 +372,49 @@ class ForwardSampler:
         raise self.unsupported(MAX_PRIOR_DRAWS)
 
     def unsupported(self, n_draws: int) -> ValueError:
-        """Return the error to raise if none of ``n_draws`` draws lies in the support."""
+        """Return the error to raise if none of so many draws lies in the support."""
         return ValueError(
             f"None of {n_draws} prior draws lies in the support of the transforms of "
             f"{', '.join(self._names)}. Choose a prior that puts mass there."
         )
 
     def supports(self, point: Point) -> bool:
-        """Return whether θ lies in the support that the transforms impose.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite; the message names the variable and the remedy.
-        """
+        """Return whether θ lies in the support that the transforms impose; an error if infinite."""
         for name, value in point.items():
             if np.isinf(value).any():
                 raise ValueError(_infinite(self._model, name))
         return all(np.isfinite(value).all() for value in point.values())
 
-    def check_finite(self, n: int) -> None:
+    def check_finite(self, n: int = 512) -> None:
         """Raise the error of `supports` if one of n draws is infinite; only if draws are cheap."""
         if self.batches:
             draws = self.draw_many(n, np.random.default_rng(0))
             self.supports({name: np.where(np.isnan(each), 0, each) for name, each in draws.items()})
+
+
+_PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
+
+
+@alone
+def joint_density(model: pm.Model) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    """Return a function from values of the free variables, one draw a row, to log p(θ, y), nats.
+
+    Values are on the model's own scale, and Jacobians of transforms are left out.
+    """
+    with without_initial_values(model), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected variables likely created by GP")
+        plain = remove_value_transforms(model)
+    inputs = {rv.name: plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs}
+    # A parameter check would fail for all rows together; a switch acts on each row.
+    logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
+    # Python would interpret every step of a scan for every row.
+    has_scan = any(isinstance(op, Scan) for op in operations([logp]))
+    evaluate = by_rows(list(inputs.values()), [logp], WITH_FAST_LOOPS if has_scan else None)
+
+    def in_parts(values: Mapping[str, np.ndarray], at_once: int = 500) -> np.ndarray:
+        arrays = [np.asarray(values[name]).astype(value.dtype) for name, value in inputs.items()]
+        starts = range(0, len(arrays[0]), at_once)  # all rows together would take more memory
+        parts = [evaluate(*[array[i : i + at_once] for array in arrays])[0] for i in starts]
+        return np.concatenate(parts).astype(float)
+
+    return in_parts

@@ -1,7 +1,7 @@
 """Reject models and arguments that cannot give a right answer, before any sampling."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from math import lgamma, prod
 from typing import Any
 
 import numpy as np
@@ -15,45 +15,28 @@ from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.distribution import DiracDeltaRV, PartialObservedRV
 from pymc.distributions.multivariate import ICARRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.transforms import Ordered
 from pymc.logprob.transforms import CircularTransform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pymc.vartypes import continuous_types
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import fault, has_draws, parts_of
-from pymc_bdmc.density.families import distribution, unknown_family
+from pymc_bdmc.density.graph import INTERPRETED
+from pymc_bdmc.density.structure import distribution, unknown_family
 
 MOST_SHOWN = 5
 """Largest number of variables whose values a message shows; chosen."""
 
 
 def model_of(thing: Any) -> pm.Model:
-    """Return a PyMC model, the one in an object such as a Bambi model, or that of the context.
+    """Return a PyMC model: itself, ``model`` or ``backend.model`` of an object, or the context's.
 
     Other things are returned as they are, for `checked_model` to refuse.
-
-    Parameters
-    ----------
-    thing : pymc.Model, object or None
-        An object has its model as attribute ``model`` or ``backend.model``.
-
-    Raises
-    ------
-    TypeError
-        If there is no model in the context, or a model of formulas was not built.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> import pymc as pm
-    >>> from pymc_bdmc.density.checks import model_of
-    >>> with pm.Model() as model:
-    ...     x = pm.Normal("x")
-    >>> model_of(SimpleNamespace(backend=SimpleNamespace(model=model))) is model
-    True
     """
     if thing is None or isinstance(thing, pm.Model):
         return pm.modelcontext(thing)
@@ -69,18 +52,8 @@ def model_of(thing: Any) -> pm.Model:
 def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
     """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
 
-    A model of `pymc.dims` is converted; any other is returned as it is.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    may_be_null : bool, default False
-        Whether a model without free variables passes.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be annealed; the message names the variable and the remedy.
+    A model of `pymc.dims` is converted; any other is returned as it is. A model without free
+    variables passes if ``may_be_null``.
     """
     if not isinstance(model, pm.Model):
         raise TypeError(
@@ -127,7 +100,9 @@ def with_plain_tensors(model: pm.Model) -> pm.Model:
     """Return the model, or a copy with plain tensors if it has labelled ones (`pymc.dims`)."""
     variables = [*model.named_vars.values(), *model.rvs_to_values.values()]
     if any(hasattr(each.type, "dims") for each in ancestors(variables)):
-        model = import_module("pymc_bdmc.density.plain").plain_model(model)
+        from pymc_bdmc.density.plain import plain_model  # `pymc.dims` warns that it is experimental
+
+        model = plain_model(model)
     return model
 
 
@@ -172,17 +147,17 @@ def _improper(rv: Variable, op: Op, model: pm.Model) -> str:
     """Return the message for a variable whose distribution is, or contains, an improper one."""
     what = "prior" if rv in model.free_RVs else "distribution"
     proper = "HalfNormal" if isinstance(op, HalfFlatRV) else "Normal"
-    told = (
+    text = (
         f"{rv.name}: an improper {what} ({type(op).__name__.removesuffix('RV')}) has no normalised "
         "density, so the marginal likelihood is not defined. Use a proper one, such as "
         f"pm.{proper}."
     )
     if rv in model.free_RVs and op is rv.owner.op:
-        told += (
+        text += (
             f" If all compared models have {rv.name}, a wide one leaves Bayes factors nearly as "
             "they are."
         )
-    return told
+    return text
 
 
 def explain_atoms(name: str, reason: str) -> str:
@@ -196,13 +171,7 @@ def explain_atoms(name: str, reason: str) -> str:
 
 
 def check_simulable(model: pm.Model) -> None:
-    """Raise an error for models from which data cannot be simulated, such as those with Potentials.
-
-    Raises
-    ------
-    ValueError
-        If data cannot be simulated; the message names the Potential or variable and the remedy.
-    """
+    """Raise an error for models from which data cannot be simulated, such as with Potentials."""
     if model.potentials:
         names = ", ".join(potential.name for potential in model.potentials)
         raise ValueError(
@@ -224,16 +193,7 @@ def check_simulable(model: pm.Model) -> None:
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
     """Raise an error for names and coordinates that the groups of a result cannot hold.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    real, simulated : bool
-        Whether the result will have the groups ``posterior`` and ``simulated``.
-
-    Raises
-    ------
-    ValueError
-        If a name or coordinate cannot be stored; the message names it.
+    ``real`` and ``simulated`` tell whether it will have the groups ``posterior`` and ``simulated``.
     """
     if real:
         taken = {"chain", "draw", "particle", "bdmc_weight"}
@@ -297,13 +257,7 @@ def no_reference_for(model: pm.Model) -> str:
 
 
 def checked_data(name: str, value: ArrayLike, real: np.ndarray) -> np.ndarray:
-    """Return data in the type of the observed ones; of several stacked data sets the first.
-
-    Raises
-    ------
-    ValueError
-        If they have another shape, or values that the type cannot hold.
-    """
+    """Return data in the type of the observed ones; of several stacked data sets the first."""
     given = np.asarray(value)
     given = given[0] if given.ndim > real.ndim else given
     if given.shape != real.shape:
@@ -323,8 +277,8 @@ def checked_data(name: str, value: ArrayLike, real: np.ndarray) -> np.ndarray:
 
 def shown(values: Mapping[str, np.ndarray]) -> str:
     """Return the first values of a few variables as text, short enough for a message."""
-    told = [f"{name}={np.array2string(v, threshold=8)}" for name, v in values.items()]
-    return ", ".join(told[:MOST_SHOWN] + ["…"] * (len(told) > MOST_SHOWN))
+    texts = [f"{name}={np.array2string(v, threshold=8)}" for name, v in values.items()]
+    return ", ".join(texts[:5] + ["…"] * (len(texts) > 5))
 
 
 def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
@@ -334,3 +288,55 @@ def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
         "path reaches values where the model's arithmetic fails: write 100.0 for 100 (small "
         "integers overflow), bound the parameters or use a numerically stable form."
     )
+
+
+def constraints(model: pm.Model) -> dict[str, str]:
+    """Return sentences on constraints and densities that PyMC does not normalise, as an attribute.
+
+    The transform ``ordered`` restricts a prior to increasing values but leaves its density as it
+    is, so that it integrates to the prior probability of that order. For k exchangeable elements
+    this is 1/k!. A Potential is a part of the likelihood. So is the density of observed variables,
+    which a user may have written without its constant.
+    """
+    sentences = [
+        f"{rv.name} is ordered: log ML includes the log prior probability of that order"
+        f"{_probability(rv)}."
+        for rv in model.free_RVs
+        if _is_ordered(model.rvs_to_transforms[rv])
+    ]
+    sentences += [
+        f"The Potential {potential.name} is a part of the likelihood: if it expresses a "
+        "constraint, log ML includes the log prior probability of that constraint."
+        for potential in model.potentials
+    ]
+    sentences += [
+        f"The density of {rv.name}, a {family}, is taken to integrate to 1 over its values; log ML "
+        "can be compared with that of another density of the data only if it does."
+        for rv in model.observed_RVs
+        if (family := unknown_family(rv, model))
+    ]
+    return {"constraints": "\n".join(sentences)}
+
+
+def _is_ordered(transform: object) -> bool:
+    """Return whether a transform, or one in a chain of them, is ``ordered``."""
+    parts = getattr(transform, "transform_list", [transform])
+    return any(isinstance(part, Ordered) for part in parts)
+
+
+def _probability(rv: Variable) -> str:
+    """Return the log prior probability of the order if the elements are exchangeable, as text."""
+    op = rv.owner.op
+    if not isinstance(op, RandomVariable) or op.ndim_supp:
+        return ""
+    if not all(map(_is_equal_along_the_last_axis, op.dist_params(rv.owner))):
+        return ""
+    *rows, k = map(int, rv.shape.eval(mode=INTERPRETED))
+    n = prod(rows)
+    return f", −{f'{n} ' if n > 1 else ''}log {k}! = −{n * lgamma(k + 1):.2f}"
+
+
+def _is_equal_along_the_last_axis(parameter: Variable) -> bool:
+    if parameter.type.ndim == 0 or parameter.type.shape[-1] == 1:
+        return True
+    return isinstance(parameter, Constant) and bool(np.all(np.ptp(parameter.data, axis=-1) == 0))

@@ -1,0 +1,438 @@
+"""Compile the density of a model to numba functions that all have the same signature."""
+
+import logging
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import accumulate
+from math import prod
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, NamedTuple
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.discrete import Bernoulli, Categorical
+from pymc.distributions.transforms import CholeskyCovPacked
+from pymc.pytensorf import compile as compile_graph
+from pymc.pytensorf import rewrite_pregrad
+from pymc.vartypes import continuous_types
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import applys_between, graph_inputs, toposort
+from pytensor.tensor.basic import scalar_from_tensor
+from pytensor.tensor.type import TensorType
+
+from pymc_bdmc.base.compiling import DENSITY, in_a_line, load_numba, njit, quickest
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import alone, has_numba, jitted_function
+from pymc_bdmc.density.fast import WITH_FAST_LOOPS
+from pymc_bdmc.density.graph import Flat, number_of_rows, terms_in_turn, turns
+from pymc_bdmc.density.identity import structure
+
+if TYPE_CHECKING:
+    from pymc_bdmc.density.tempered import TemperedDensity
+
+_log = logging.getLogger("pymc.bdmc")
+
+MODES = WITH_FAST_LOOPS, get_mode("NUMBA")
+"""PyTensor's mode with the rewrites of this package, and without them if these fail."""
+
+_cfuncs: dict[tuple, Callable] = {}
+"""Compiled functions by what they compute: equal graphs share one, since numba never frees code."""
+
+
+class NotJittable(Exception):
+    """Error that says why a model's density cannot be compiled by numba with its gradient."""
+
+
+class NoGradient(NotJittable):
+    """Error that says why a model's density has no gradient; its values may be compiled."""
+
+
+class Conditional(NamedTuple):
+    """log p and ℓ in some elements of θ, in two functions with the arguments of one density."""
+
+    first: Callable
+    """Function that writes what depends on the other elements alone to both gradients."""
+    second: Callable
+    """Function of θ followed by what the first one wrote; gradients are 0 in the other elements."""
+    held: int
+    """Number of values that the first function writes."""
+
+
+class JittedDensity(Flat):
+    """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
+
+    They do not depend on β: log f_β and its gradient are weighted sums of them, so a change of
+    temperature costs nothing. In θ, continuous variables come first.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities.
+    in_turn : bool or tuple of int, default False
+        Whether observations are added one after the other, or in which order: at β the first βN of
+        N. Then ℓ is the slope of log f between both ends of an interval (β, β'), and log p is
+        log f_β − β ℓ, so that log p + β ℓ is right at both.
+
+    Attributes
+    ----------
+    with_gradient, without_gradient : numba cfunc
+        ``(theta, data, interval, log_prior_gradient, log_likelihood_gradient) -> (log_prior, ell)``
+        with float64 vectors of the flat θ, of the flat observed data, and of β and β'. If these are
+        several data sets, ℓ is the sum over them. The gradients with respect to the continuous part
+        are written to the last two arguments. Compiled at the first use, which raises `NotJittable`
+        if PyTensor's numba linker cannot.
+    names : tuple of list of str
+        Names of the continuous and of the discrete variables.
+    n_continuous : int
+        Length of the continuous part of θ.
+    categories : ndarray of int, shape (number of discrete elements,)
+        Number of values of each element, 0 if unlimited.
+    rows : int
+        Number of observations that are added in turn, 0 if all are added together.
+    """
+
+    def __init__(self, density: "TemperedDensity", in_turn: bool | tuple[int, ...] = False):
+        values: tuple[list[Variable], list[Variable]] = ([], [])
+        for value in density.model.value_vars:
+            values[value.dtype not in continuous_types].append(value)
+        super().__init__(density, [*values[0], *values[1]])
+        self.names = tuple([self.titles[value.name] for value in kind] for kind in values)
+        numbers = [
+            np.full(prod(self.shapes[value.name]), _n_categories(self._model.values_to_rvs[value]))
+            for value in values[1]
+        ]
+        self.categories = np.concatenate([np.zeros(0, int), *numbers])
+        self.n_continuous = self.size - len(self.categories)
+        self.rows = number_of_rows(density.model) if in_turn else 0
+        self._turns = turns(self.rows, in_turn)
+        self._observed = list(density.data)
+        self._conditionals: dict[bytes, Conditional | None] = {}
+
+    @cached_property
+    def with_gradient(self) -> Callable:
+        """The cfunc with gradients."""
+        return self._compile(gradient=True)
+
+    @cached_property
+    def without_gradient(self) -> Callable:
+        """The cfunc that writes no gradients."""
+        return self._compile(gradient=False)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether one of the functions is compiled already."""
+        return not {"with_gradient", "without_gradient"}.isdisjoint(vars(self))
+
+    def __call__(self, point: Point, data: Mapping[str, np.ndarray]) -> tuple[float, float]:
+        """Return log p and ℓ at a point, by a function that is compiled already, if any."""
+        known = vars(self)
+        function = known.get("without_gradient") or known.get("with_gradient")
+        return call_density(
+            function or self.without_gradient,
+            self.ravel(point),
+            self.ravel_data(data),
+            np.array([0.0, 1.0]),
+            *np.empty((2, self.n_continuous)),
+        )
+
+    def elements_of(self, names: Collection[str]) -> np.ndarray:
+        """Return which elements of θ belong to the variables of these names; bool, shape (n,)."""
+        found = np.zeros(self.size, dtype=bool)
+        for name, part in self.parts.items():
+            found[part] = self.titles[name] in names
+        return found
+
+    @property
+    def units(self) -> np.ndarray:
+        """The element that is the logarithm of each element's unit, or −1; shape (n,).
+
+        In the Cholesky factor of a covariance matrix, the elements of a row are of the size of its
+        diagonal element.
+        """
+        model, found = self._model, np.full(self.size, -1)
+        for name, part in self.parts.items():
+            if isinstance(model.rvs_to_transforms[model[self.titles[name]]], CholeskyCovPacked):
+                length = self.shapes[name][-1]
+                rows, columns = np.tril_indices(int(np.sqrt(2 * length)))
+                diagonal = np.flatnonzero(rows == columns)[rows]
+                units = np.where(rows == columns, -1, diagonal)
+                for first in range(part.start, part.stop, length):
+                    found[first : first + length] = np.where(units < 0, -1, first + units)
+        return found
+
+    def ravel(self, point: Point) -> np.ndarray:
+        """Return θ as one vector."""
+        return np.concatenate([np.asarray(point[name], float).ravel() for name in self.parts])
+
+    def ravel_many(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return many θ, one a row, from arrays with one point a row."""
+        n = len(next(iter(points.values())))
+        rows = [
+            np.asarray(points[name], float).reshape(n, part.stop - part.start)
+            for name, part in self.parts.items()
+        ]
+        return np.concatenate(rows, axis=1)
+
+    def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return observed data as one vector; of several stacked data sets one after the other."""
+        values = [np.asarray(data[name], float) for name in self._observed]
+        is_stacked = any(
+            each.ndim > self._model.observed[name].ndim
+            for name, each in zip(self._observed, values, strict=True)
+        )
+        sets = zip(*values, strict=True) if is_stacked else [values]
+        return np.concatenate([np.zeros(0), *(each.ravel() for one in sets for each in one)])
+
+    @cached_property
+    def _terms(self) -> list[Variable]:
+        """Graphs of log p and ℓ."""
+        return rewrite_pregrad([self._model.varlogp, self._model.datalogp])
+
+    def _graph(self, gradient: bool) -> tuple[list[Variable], list[Variable]]:
+        """Return flat inputs and the graphs of log p, ℓ and their gradients."""
+        inputs, flat = self._flat(self.size)
+        terms = self._terms
+        if self.rows:
+            now, then = pt.scalars("now", "then")
+            in_turn = terms_in_turn(self._model, self.rows, now, then, self._turns)
+            terms = rewrite_pregrad(in_turn)
+            flat |= {now: inputs[2][0], then: inputs[2][1]}
+        outputs = [*terms, *self._gradients(terms, list(self.parts))] if gradient else terms
+        return inputs, graph_replace(outputs, flat, strict=False)
+
+    def _gradients(self, terms: list[Variable], names: list[str]) -> list[Variable]:
+        """Return the gradient of every term in the continuous θ, with zeros for other variables."""
+        values = {value.name: value for value in self._model.value_vars}
+        continuous = [name for name in self.parts if values[name].dtype in continuous_types]
+        moving = [name for name in continuous if name in names]
+        gradients = []
+        for term in terms:
+            parts = pt.grad(term, [values[name] for name in moving], disconnected_inputs="ignore")
+            found = dict(zip(moving, parts, strict=True))
+            rows = [found.get(name, pt.zeros(self.shapes[name])).ravel() for name in continuous]
+            gradients.append(pt.concatenate(rows))
+        return gradients
+
+    def _flat(self, size: int) -> tuple[list[Variable], dict[Variable, Variable]]:
+        """Return vectors for θ, perhaps with more numbers, data and interval, and their parts."""
+        model = self._model
+        observed = [model.observed[name] for name in self._observed]
+        lengths = [prod(each.type.shape) for each in observed]
+        theta = pt.vector("theta", shape=(size,))
+        data = pt.vector("data", shape=(sum(lengths),))
+        flat = {
+            value: theta[self.parts[value.name]]
+            .reshape(self.shapes[value.name])
+            .astype(value.dtype)
+            for value in model.value_vars
+        }
+        for shared, length, end in zip(observed, lengths, accumulate(lengths), strict=True):
+            flat[shared] = data[end - length : end].reshape(shared.type.shape).astype(shared.dtype)
+        return [theta, data, pt.vector("interval", shape=(2,))], flat
+
+    def conditional(self, latent: np.ndarray) -> Conditional | None:
+        """Return the density in some elements of θ, as a function in two parts.
+
+        None if no larger matrix depends on the other elements alone, since two parts would then
+        hardly be faster than one function, or if they cannot be compiled. ``latent`` are indices of
+        all elements of some continuous variables.
+        """
+        key = latent.tobytes()
+        if key not in self._conditionals:
+            self._conditionals[key] = quickest(
+                "two parts", partial(self._conditional, latent), lambda: None
+            )
+        return self._conditionals[key]
+
+    @alone
+    def _conditional(self, latent: np.ndarray) -> Conditional | None:
+        values = {value.name: value for value in self._model.value_vars}
+        names = [name for name, part in self.parts.items() if part.start in latent]
+        outputs = [*self._terms, *self._gradients(self._terms, names)]
+        moving = [values[name] for name in names]
+        fixed = fixed_parts(outputs, [*moving, *self._model.observed.values()])
+        if self.rows or not any(
+            part.type.ndim > 1 and size > len(latent) for part, size in fixed.items()
+        ):
+            return None
+        inputs, flat = self._flat(self.size)
+        vector = pt.concatenate(graph_replace([part.ravel() for part in fixed], flat, strict=False))
+        of_first = [pt.constant(0.0), pt.constant(0.0), vector, vector]
+        check = self._model.check_bounds
+        first = _compiled(inputs, of_first, "what depends on the parameters alone", check)
+        n = sum(fixed.values())
+        inputs, flat = self._flat(self.size + n)
+        ends = accumulate(fixed.values(), initial=self.size)
+        for start, (part, size) in zip(ends, fixed.items(), strict=False):
+            numbers = inputs[0][start : start + size]
+            flat[part] = numbers.reshape(part.type.shape).astype(part.dtype)
+        rest = graph_replace(outputs, flat, strict=False)
+        second = _compiled(inputs, rest, "the log density given the parameters", check)
+        return Conditional(first, second, n)
+
+    @alone
+    def _compile(self, gradient: bool) -> Callable:
+        load_numba()
+        try:
+            inputs, outputs = self._graph(gradient)
+        except Exception as error:  # PyTensor raises many types of error for a missing gradient
+            raise NoGradient(f"its gradient is not implemented: {in_a_line(error)}") from error
+        title = "the log density" + " with its gradient" * gradient
+        return _compiled(inputs, outputs, title, self._model.check_bounds)
+
+
+def _n_categories(rv: Variable) -> int:
+    """Return the number of values of a discrete variable with support 0, …, n − 1, else 0."""
+    if isinstance(rv.owner.op, Bernoulli.rv_type):
+        return 2
+    if isinstance(rv.owner.op, Categorical.rv_type):
+        return int(rv.owner.inputs[-1].type.shape[-1] or 0)
+    return 0
+
+
+def fixed_parts(outputs: Sequence[Variable], changing: Collection[Variable]) -> dict[Variable, int]:
+    """Return variables that do not depend on changing inputs but enter what does, with their sizes.
+
+    Views, such as a transposed matrix, are made again, as are inputs and constants. In place of a
+    number that is no tensor, such as the condition of a check, its tensor is taken. The result is
+    empty if the shape of one is not known.
+    """
+    nodes, depends = list(toposort(outputs)), set(changing)
+    for node in nodes:
+        if not depends.isdisjoint(node.inputs):
+            depends.update(node.outputs)
+    entering = [each for node in nodes if node.outputs[0] in depends for each in node.inputs]
+    fixed = {}
+    for each in [*entering, *outputs]:
+        if each in depends:
+            continue
+        while each.owner and (each.owner.op.view_map or not isinstance(each.type, TensorType)):
+            each = each.owner.inputs[0]
+        if each.owner:
+            fixed[each] = each.type.shape
+    is_known = not any(None in shape for shape in fixed.values())
+    return {each: prod(shape) for each, shape in fixed.items()} if is_known else {}
+
+
+def _compiled(
+    inputs: list[Variable], outputs: list[Variable], title: str, check_bounds: bool
+) -> Callable:
+    """Return the cfunc of a graph of log p, ℓ, and their gradients perhaps."""
+    outputs = guarded(outputs)
+    # Scalars need no allocation.
+    outputs = [*(scalar_from_tensor(each) for each in outputs[:2]), *outputs[2:]]
+    for variable in graph_inputs(outputs):
+        if isinstance(variable, SharedVariable):
+            raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
+    key = structure(inputs, outputs), check_bounds
+    if key in _cfuncs:
+        return _cfuncs[key]
+    _log.info(f"Compiling {title}")
+    forms = [partial(_make_cfunc, inputs, outputs, check_bounds, mode) for mode in MODES]
+    try:
+        _cfuncs[key] = quickest(title, *forms)
+    except (EOFError, UnpicklingError) as error:
+        raise RuntimeError(
+            f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
+            f"{pytensor.config.base_compiledir / 'numba'}; it will be filled again."
+        ) from error
+    except Exception as error:
+        raise NotJittable(f"{type(error).__name__}: {in_a_line(error)}") from error
+    return _cfuncs[key]
+
+
+def _make_cfunc(inputs, outputs, check_bounds: bool, mode: Mode) -> Callable:
+    with warnings.catch_warnings(), pm.Model(check_bounds=check_bounds, model=None):
+        warnings.filterwarnings("ignore", "Numba will use object mode")  # as `guarded` expects
+        function = compile_graph(inputs, outputs, mode=mode, on_unused_input="ignore")
+    return _as_cfunc(jitted_function(function), len(outputs) > 2, inputs[1].type.shape[0])
+
+
+def _as_cfunc(jitted, gradient: bool, length: int) -> Callable:
+    """Return a cfunc with the same signature for every model, so kernels are compiled once.
+
+    Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
+    Every data set has ``length`` numbers.
+    """
+
+    def function(theta, data, interval, log_prior_gradient, log_likelihood_gradient):
+        try:
+            values = jitted(theta, data[:length], interval)
+            log_prior, ell = values[0], values[1]
+            if gradient:
+                for i in range(values[2].size):  # numba takes seconds to compile slices
+                    log_prior_gradient[i] = values[2][i]
+                    log_likelihood_gradient[i] = values[3][i]
+            for start in range(length, data.size, max(length, 1)):
+                values = jitted(theta, data[start : start + length], interval)
+                ell += values[1]
+                if gradient:
+                    for i in range(values[3].size):
+                        log_likelihood_gradient[i] += values[3][i]
+        except Exception:
+            return np.nan, np.nan
+        return log_prior, ell
+
+    return numba.cfunc(DENSITY)(function)
+
+
+@njit(cache=True)
+def call_density(function, theta, data, interval, log_prior_gradient, log_likelihood_gradient):
+    """Call a cfunc with arrays, which ctypes cannot."""
+    return function(theta, data, interval, log_prior_gradient, log_likelihood_gradient)
+
+
+class Guarded(Op):
+    """Operation that returns NaN in place of an exception.
+
+    Numba would go on with the exception still set, and the next call of Python would fail.
+    """
+
+    __props__ = ("op",)
+
+    def __init__(self, op: Op):
+        self.op = op
+
+    def make_node(self, *inputs) -> Apply:
+        """Return a node with the inputs and the types of outputs of the operation."""
+        node = self.op.make_node(*inputs)
+        return Apply(self, node.inputs, [output.type() for output in node.outputs])
+
+    def perform(self, node, inputs, output_storage) -> None:
+        """Perform the operation, or fill its outputs with NaN."""
+        try:
+            self.op.perform(node, inputs, output_storage)
+        except Exception:
+            for output, storage in zip(node.outputs, output_storage, strict=True):
+                shape = [1 if n is None else n for n in output.type.shape]
+                storage[0] = np.full(shape, np.nan, dtype=output.type.dtype)
+
+
+def guarded(outputs: Sequence[Variable]) -> list[Variable]:
+    """Return a graph in which no operation that numba runs in Python raises an exception."""
+    replaced = {
+        old: new
+        for node in applys_between(list(graph_inputs(outputs)), outputs)
+        if _is_black_box(node)
+        for old, new in zip(
+            node.outputs, Guarded(node.op).make_node(*node.inputs).outputs, strict=True
+        )
+    }
+    return graph_replace(outputs, replaced) if replaced else list(outputs)
+
+
+def _is_black_box(node: Apply) -> bool:
+    """Return whether only Python can run an operation of the user's, with floats as outputs."""
+    op = node.op
+    own = not type(op).__module__.startswith(("pytensor.", "pymc."))
+    wrapped = isinstance(op, FromFunctionOp) or (own and not has_numba(op))
+    return wrapped and all(output.type.dtype in ("float32", "float64") for output in node.outputs)
