@@ -167,7 +167,9 @@ def _signature():
     reference = tuple_of(Reference, matrix, matrix, cube, matrix, types.float64, vector)
     move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
-        tuple_of(Target, density, density, vector, types.int64[::1], reference, types.int64[::1]),
+        tuple_of(
+            Target, density, density, vector, vector, types.int64[::1], reference, types.int64[::1]
+        ),
         tuple_of(Setting, types.float64, parameters, vector, types.boolean),
         states,
         types.int64,
