@@ -134,10 +134,12 @@ class TemperedDensity:
         return (self.jitted if self.jitted.is_compiled else self._terms)(point, data)
 
     @cached_property
+    @alone
     def _terms(self) -> Callable[[Point, Data], tuple[float, float]]:
         return self._function([self.model.varlogp, self.model.datalogp])
 
     @cached_property
+    @alone
     def log_prior(self) -> Callable[[Point, Data], float]:
         """A function from a point and data to log p, which leaves the likelihood alone."""
         return self._function(self.model.varlogp)
@@ -160,7 +162,8 @@ class TemperedDensity:
 
     @cached_property
     def _factors(self) -> Callable[[Point, Data], list[np.ndarray]]:
-        with pytensor.config.change_flags(cxx=""):  # or it compiles inner graphs, a second for each
+        # Otherwise it compiles inner graphs, a second for each.
+        with alone, pytensor.config.change_flags(cxx=""):
             return self._function(self.model.logp(sum=False), mode=INTERPRETED)
 
     @alone
@@ -243,6 +246,7 @@ class TemperedDensity:
             values = self._factors(point, data or self.present_data)
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
+    @alone
     def check(self) -> Self:
         """Evaluate everything at a prior draw, since compiled code does not check array bounds.
 
