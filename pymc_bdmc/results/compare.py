@@ -185,10 +185,7 @@ def _row(read: Reading) -> dict:
 def check_comparable(
     results: Mapping[str, xr.DataTree], same_data: bool = False
 ) -> dict[str, Reading]:
-    """Read the results; raise an error unless they are a mapping of results on the same data.
-
-    With ``same_data`` the caller answers for the data.
-    """
+    """Read the results; raise an error unless they are a mapping of results on the same data."""
     check_flags(same_data=same_data)
     # A DataTree is itself a mapping of its groups.
     if isinstance(results, xr.DataTree) or not isinstance(results, Mapping) or len(results) < 2:
@@ -417,11 +414,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> 
 
 
 def strength(lower: float, upper: float) -> str:
-    """Return what Kass and Raftery (1995) call the evidence of a Bayes factor.
-
-    The arguments are the ends of the interval of its logarithm, nats. If they have different names,
-    both are given.
-    """
+    """Name the evidence at both ends of the interval of a log Bayes factor, nats."""
     low, high = sorted((abs(lower), abs(upper)))
     ends = [0.0 if lower < 0 < upper else low, high]
     least = np.log(list(STRENGTHS.values()))

@@ -24,8 +24,6 @@ from pymc_bdmc.results.checks.runs import undefined_near
 from pymc_bdmc.results.finding import Table, frame
 from pymc_bdmc.results.reading import SIDES, DataSet, Reading, once
 
-COLUMNS = ["value", "error", "valid", "recommended", "reason"]
-
 MAX_SHORTFALL = 1.0
 """Nats that runs on data like the simulated ones may miss at most (root mean square)."""
 
@@ -122,7 +120,8 @@ def evidence_of(read: Reading, method: str = "all") -> pd.DataFrame:
         if not rows:
             raise ValueError(f"method: {method!r} is not among {[*names, 'all']} for this result.")
     columns = {key: vars(row) for key, row in rows.items()}
-    return frame(columns, COLUMNS, "data", "dataset", "method")
+    shown = ["value", "error", "valid", "recommended", "reason"]
+    return frame(columns, shown, "data", "dataset", "method")
 
 
 @dataclass(frozen=True)
@@ -209,11 +208,7 @@ def _doubt(read: Reading, is_alone: bool) -> str:
 
 @once
 def recommended_log_ml(read: Reading, data: str = "real") -> Estimate:
-    """Return the estimate of log ML that `evidence` recommends on the first data set, nats.
-
-    If no method can be trusted, it is the forward average, and not valid. An error is raised if no
-    run was finished.
-    """
+    """Return the recommended log ML of the first data set, else the average, not valid; nats."""
     rows = [row for key, row in estimates_of(read, data).items() if key[1] == 0]
     if not rows:
         raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
@@ -266,11 +261,7 @@ def _tempering_estimate(read: Reading, name: str) -> Estimate:
 
 
 def _mbar(read: Reading) -> Estimate:
-    """Estimate log Z by the multistate Bennett acceptance ratio (MBAR), solved by pymbar.
-
-    See Shirts and Chodera (2008). Long chains are thinned. Since draws of a chain are correlated,
-    the error is `mbar_error`, not that of pymbar.
-    """
+    """Estimate log Z by the multistate Bennett acceptance ratio (Shirts and Chodera 2008)."""
     try:
         from pymbar import MBAR
     except ImportError as missing:
@@ -278,7 +269,7 @@ def _mbar(read: Reading) -> Estimate:
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
         ) from missing
     run = read.tempering
-    # It stores several matrices of size draws × temperatures.
+    # Thin long chains, since pymbar stores several matrices of size draws × temperatures.
     run = run.isel(draw=slice(None, None, -(-run["place"].size // 20_000)))
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
@@ -290,7 +281,7 @@ def _mbar(read: Reading) -> Estimate:
     protocol = ({"method": "adaptive", "options": {"min_sc_iter": 0}},)
     log_z = -MBAR(energies, counts, initial_f_k=-guess, solver_protocol=protocol).f_k
     log_z -= log_z[0]
-    error = mbar_error(ell, places, betas, log_z)
+    error = mbar_error(ell, places, betas, log_z)  # draws of a chain are correlated
     reason = f"{np.count_nonzero(counts)} of {len(betas)} temperatures visited"
     valid = bool(counts[0] and counts[-1])
     return Estimate(float(log_z[-1]), float(error[-1]), "MBAR", valid, reason)

@@ -132,10 +132,7 @@ class Side:
 
     @cached_property
     def tail(self) -> TailCheck:
-        """Check whether the mean of forward log weights exists; the worst case over data sets.
-
-        Reverse runs, and results without ℓ of prior draws, pass the check.
-        """
+        """Check whether the mean of forward log weights exists; the worst case over data sets."""
         if self.is_reverse or "prior_log_likelihood" not in self.run:
             return TailCheck(np.nan, True, True, "")
         rows = np.atleast_2d(self.run["prior_log_likelihood"].values)
@@ -185,10 +182,7 @@ def once[**P, T](
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Content of a result: its groups, and its attributes as fields.
-
-    A field has the value for a result that lacks the attribute.
-    """
+    """Content of a result: its groups, and its attributes as fields with their defaults."""
 
     groups: Mapping[str, xr.Dataset]
     found: dict = field(default_factory=dict, repr=False)
@@ -422,10 +416,7 @@ class Reading:
 
     @cached_property
     def data_sets(self) -> list[DataSet]:
-        """Return the finished runs of every data set that has some in each direction.
-
-        Reverse runs count as not finished if one of them came to a state of probability zero.
-        """
+        """Return the finished runs of every data set that has some in each direction."""
         self.annealed(self)
         found = []
         for data, (forward, reverse) in SIDES.items():
@@ -436,6 +427,7 @@ class Reading:
             draws = self.side(forward).rows("prior_draws")
             for i, (own, *each) in enumerate(zip(draws, *rows, strict=True)):
                 weights = [_finished(row) for row in each]
+                # Reverse runs do not count if one of them came to a state of probability zero.
                 if not all(np.isfinite(row).all() for row in weights[1:]):
                     weights = weights[:1] if data == "real" else [np.empty(0)]
                 if all(row.size for row in weights):
@@ -485,8 +477,7 @@ class Reading:
     def ladder(self, group: str) -> tuple[list[int], np.ndarray]:
         """Return T of every round, and log weights by (round, …, chain), the largest T last.
 
-        A result without rounds has one. Of rounds with the same T the last one is kept. If the last
-        round confirms a target on new data, only that round is kept.
+        The last round of each T is kept, or a round that confirms a target on new data alone.
         """
         side, name = self.side(group), f"{group}_log_weight"
         dims = ("dataset",) * ("dataset" in side.run.dims)

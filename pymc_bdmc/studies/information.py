@@ -21,7 +21,7 @@ from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.simulations import FromPrior, Simulated, Simulation
-from pymc_bdmc.studies.runs import refuse
+from pymc_bdmc.studies.compare_models import refuse
 
 NO_DATA_YET = (
     ("simulate", "real_data", "posterior", "target_error"), "the experiment has no data yet"
