@@ -251,7 +251,7 @@ def readings(dt: Results) -> dict[str, Reading]:
 
 
 def joined(dim: str, arrays: Mapping[str, Any]) -> Any:
-    """Join arrays or datasets by name along a new dimension; NaN where one has no value."""
+    """Join arrays or datasets by name along a new dimension; NaN if one has no value."""
     return xr.concat(list(arrays.values()), xr.Variable(dim, list(arrays)), join="outer")
 
 

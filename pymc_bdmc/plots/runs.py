@@ -126,7 +126,6 @@ def _weights(read: Reading, relative: bool) -> dict[str, np.ndarray]:
 def _draw_distributions(
     weights: Mapping[str, Mapping[str, np.ndarray]], kind: str, label: str, options: Options
 ) -> PlotCollection:
-    """Draw the distributions of the log weights of one result in each panel."""
     runs = {}
     for title, each in weights.items():
         finished = {name: row[~np.isnan(row)] for name, row in each.items()}

@@ -56,7 +56,7 @@ class Agreement:
         A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
         simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess`` and ``own_ess``, the effective
         sample sizes of the draws and of the run's own particles in this row; ``rhat``, split R̂ of
-        the draws, where it is larger than chance explains; ``away``, the distance from the median
+        the draws, if it is larger than chance explains; ``away``, the distance from the median
         of the run, in posterior standard deviations, that nine tenths of the draws of some chain
         exceed, and ``reach``, its limit; ``lowest`` and ``highest``, the means of two chains that
         contradict each other, if chains do; ``status``.
@@ -312,14 +312,10 @@ def missed_shares(
 class _Side(NamedTuple):
     """Draws or particles on the unconstrained scale."""
 
-    theta: np.ndarray
-    """Shape (n, d)."""
-    log_density: np.ndarray
-    """log p(θ, y), shape (n,), nats."""
-    weights: np.ndarray
-    """They add up to 1, by chain or run."""
-    ess: float
-    """Effective number."""
+    theta: np.ndarray  # shape (n, d)
+    log_density: np.ndarray  # log p(θ, y), shape (n,), nats
+    weights: np.ndarray  # they add up to 1, by chain or run
+    ess: float  # effective number
 
     def beyond(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Return a test of states, with their log p(θ, y), for a surplus above all of this side."""

@@ -75,7 +75,7 @@ def compare(
             together with 95 % probability. They need certified bounds on both sides of every log
             ML, with the failure probability split evenly over the results (Bonferroni). Log ML of
             real data is not certified from above, so only systems whose reverse chains start from
-            exact samples have them; where no row has one, these columns come with ``details`` only.
+            exact samples have them; if no row has one, these columns come with ``details`` only.
         ``valid``
             Whether the check of the method holds. If it fails, the error, the Bayes factor and the
             probability are left out.
@@ -350,7 +350,7 @@ class BayesFactor(WithInterval):
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> BayesFactor:
     """Return the log Bayes factor of two models of the same data, with its error; nats.
 
-    It is the difference of their `log_ml`: above 0 where the data favour ``a``.
+    It is the difference of their `log_ml`: above 0 if the data favour ``a``.
 
     Parameters
     ----------
@@ -494,7 +494,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     -----
     The sum over all observations is log ML, as its forward average estimates it. The numbers depend
     on the order of the observations, the sum does not: early ones are predicted from little more
-    than the prior. `pymc_bdmc.pointwise_orders` takes several orders. Where runs on simulated
+    than the prior. `pymc_bdmc.pointwise_orders` takes several orders. If runs on simulated
     data show that averages fall short of log ML, this is added to the errors of the sums, as in
     `evidence`, but not to those of single observations.
 

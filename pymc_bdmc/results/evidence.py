@@ -80,7 +80,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     Notes
     -----
     No method of `temper` is valid if all chains together went from one end of the ladder to the
-    other less than 10 times. RTS is recommended where it is valid.
+    other less than 10 times. RTS is recommended if it is valid.
 
     Reverse chains of one data set share their start θ*, but errors treat the chains as independent.
     These errors are right if the chains forget θ*, and conditional on θ* if the kernels mix too
@@ -143,7 +143,6 @@ def estimates_of(read: Reading, data: str) -> Rows:
 
 
 def _rows(read: Reading, each: DataSet) -> list[Listed]:
-    """Return the rows of one data set."""
     if read.is_null:
         reason = "the log density of a model without free variables"
         exact = Estimate(float(each.forward[0]), 0.0, "forward average", True, reason)
@@ -238,7 +237,6 @@ def tempering_rows(read: Reading, method: str) -> Rows:
 
 
 def _tempering_estimate(read: Reading, name: str) -> Estimate:
-    """Estimate log Z of simulated tempering by one method."""
     run = read.tempering
     ell, betas, guess = (run[each].values for each in ("log_likelihood", "beta", "log_z_guess"))
     if name == "RTS":  # the reason states the leading order of its bias

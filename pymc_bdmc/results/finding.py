@@ -26,16 +26,14 @@ class Finding(NamedTuple):
     """Result of one check."""
 
     name: str
-    status: Status | None
-    """None if the check does not affect the verdict."""
+    status: Status | None  # None if the check does not affect the verdict
     text: str = ""
     remedy: Remedy = NO_REMEDY
     value: float = np.nan
     error: float = np.nan
     lower: float = np.nan
     upper: float = np.nan
-    brief: str = ""
-    """A short form of the text."""
+    brief: str = ""  # a short form of the text
 
     @property
     def with_remedy(self) -> Remedy:

@@ -145,20 +145,13 @@ class Unconstrained:
 class Elements:
     """Draws of a sampler and particles of a run with the same elements, in the same order."""
 
-    labels: list[str]
-    """Names such as ``theta[A, 1]``, with coordinates if there are any."""
-    shapes: dict[str, tuple[int, ...]]
-    """Shapes of the variables, in the order of their elements."""
-    draws: np.ndarray
-    """Shape (chains, draws, elements)."""
-    particles: np.ndarray
-    """Shape (runs, particles, elements)."""
-    weights: np.ndarray
-    """Shape (runs, particles); they add up to 1."""
-    free: np.ndarray
-    """Whether elements belong to a free variable of the model."""
-    continuous: np.ndarray
-    """Whether the variables of elements are continuous."""
+    labels: list[str]  # names such as `theta[A, 1]`, with coordinates if there are any
+    shapes: dict[str, tuple[int, ...]]  # shapes of the variables, in the order of their elements
+    draws: np.ndarray  # shape (chains, draws, elements)
+    particles: np.ndarray  # shape (runs, particles, elements)
+    weights: np.ndarray  # shape (runs, particles); they add up to 1
+    free: np.ndarray  # whether elements belong to a free variable of the model
+    continuous: np.ndarray  # whether the variables of elements are continuous
 
     @property
     def n_draws(self) -> int:

@@ -68,19 +68,12 @@ def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
 class ReweightedModel:
     """Log ML of one model by reweighting."""
 
-    runs: Reweighted | None
-    """Estimates from the runs, without log P(S); None if the runs say nothing about the model."""
-    log_weights: np.ndarray
-    """Log weights of the runs under the model, shape (K,), whose average is unbiased for the
-    marginal likelihood; nats. Empty if the runs say nothing about it."""
-    log_ml: Estimate
-    """Not valid if the model needs runs of its own; ``reason`` says why."""
-    log_bayes_factor: Estimate
-    """Against the model of the runs, with the errors that the two share left out."""
-    pareto_k: float
-    """Pareto k̂ of the weights of the particles; NaN if all are equal."""
-    is_same: bool
-    """Whether the densities are those of the model of the runs."""
+    runs: Reweighted | None  # without log P(S); None if the runs say nothing about the model
+    log_weights: np.ndarray  # nats, of K runs, with an unbiased average; empty without ``runs``
+    log_ml: Estimate  # not valid if the model needs runs of its own; `reason` says why
+    log_bayes_factor: Estimate  # against the model of the runs, without errors that both share
+    pareto_k: float  # Pareto k̂ of the weights of the particles; NaN if all are equal
+    is_same: bool  # whether the densities are those of the model of the runs
 
 
 class Reweighting:
@@ -251,7 +244,6 @@ def elasticity(
 
 
 def _elasticity(particles: Reweighting, build: Callable[[float], pm.Model], value: float) -> tuple:
-    """Return a row of `elasticity`."""
     above, below = (
         particles.to(built(build, value * np.exp(step)), both_ways=True) for step in (STEP, -STEP)
     )

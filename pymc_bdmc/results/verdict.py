@@ -168,8 +168,7 @@ class Verdict:
     headline: Finding | None
     findings: tuple[Finding, ...]
     remedy: Remedy
-    details: bool = False
-    """Whether it prints as `text`."""
+    details: bool = False  # whether it prints as `text`
 
     @cached_property
     def brief(self) -> str:
@@ -339,7 +338,6 @@ def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None)
 
 
 def _findings(read: Reading, confidence: float, look: int | None) -> list[Finding]:
-    """Return what the checks of `verdict` find."""
     doubts = doubts_of(read)
     log_ml: Check = partial(log_ml_finding, doubts=doubts)
     certified: Check = partial(total_variation, doubts=doubts, confidence=confidence, look=look)

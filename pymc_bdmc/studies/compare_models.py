@@ -1,4 +1,4 @@
-"""Find the model with the largest log ML, with more runs where the order is undecided."""
+"""Find the model with the largest log ML, with more runs while the order is undecided."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence

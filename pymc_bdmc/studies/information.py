@@ -283,7 +283,7 @@ def compare_designs(
     ------
     ValueError
         For fewer than two designs, for other free variables in one of them, or another prior of
-        those that are asked about; see `information_gain`.
+        those asked about; see `information_gain`.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def compare_designs(
 
 
 def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
-    """Raise an error if variables differ, or the shape or prior of those that are asked about."""
+    """Raise an error if variables differ, or the shape or prior of those asked about."""
     first, variables = next(iter(designs)), None
     point: dict[str, np.ndarray] = {}
     priors: dict[str, np.ndarray] = {}

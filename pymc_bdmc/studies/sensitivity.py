@@ -17,14 +17,11 @@ from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.paths import DataPath
 from pymc_bdmc.results.compare import pointwise
 from pymc_bdmc.results.evidence import recommended_log_ml
-from pymc_bdmc.results.finding import Table
+from pymc_bdmc.results.finding import MAX_CHANCE, Table
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweightedModel, Reweighting, built, model_of_runs
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.compare_models import real_run, refuse
-
-MAX_CHANCE = 0.001
-"""Two-sided probability from which a fresh run contradicts a reweighted log ML."""
 
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "pareto_k", "how",
@@ -88,7 +85,7 @@ def sensitivity(
             ``"run"``: the model of ``dt``. ``"reweighed"``. ``"reweighed, checked"``: reweighted,
             and a fresh run agrees. ``"fresh run"``.
         ``fresh_log_ml``, ``fresh_error``
-            Log ML by the fresh run, where there is one.
+            Log ML by the fresh run, if there is one.
         ``gradient_evaluations``, ``seconds``
             Cost of the fresh run, with its preparation.
         ``valid``, ``reason``
@@ -166,10 +163,8 @@ class _Point:
     doubt: str
     fresh: Estimate | None = None
     cost: tuple[int, float] = (0, 0.0)
-    agrees: bool = False
-    """Whether the fresh run confirms the reweighted value."""
-    is_refuted: bool = False
-    """Whether the reweighted runs certify a higher log ML than the fresh run gives."""
+    agrees: bool = False  # whether the fresh run confirms the reweighted value
+    is_refuted: bool = False  # whether reweighted runs certify a higher log ML than the fresh run
 
     def add(self, dt: xr.DataTree) -> None:
         """Compare with a fresh run."""
@@ -203,7 +198,6 @@ def _add_fresh_runs(points: Sequence[_Point], run: Callable[[int], xr.DataTree])
 
 
 def _row(point: _Point, base: Estimate) -> dict:
-    """Return the columns of one value."""
     own, fresh, factor = point.found.log_ml, point.fresh, point.found.log_bayes_factor
     if not fresh:
         how, best = ("run", base) if point.found.is_same else ("reweighed", own)
