@@ -77,7 +77,7 @@ class ImportanceSampling(Preparation):
     def is_good_for(self, real: DataSets) -> bool:
         """Return whether log ML of the real data by draws from their fit looks valid.
 
-        Its signs are those of a call with ``simulate=None``.
+        It is judged by the signs that make it invalid in a call with ``simulate=None``.
         """
         tuning, one = self._fits[0].tuning, linear(1).betas
         if tuning is None or self.unreached:
