@@ -19,10 +19,9 @@ from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.support import repeated_elements, repeats
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
-from pymc_bdmc.testing.bets import Bets, odds_bets, unit_bets
+from pymc_bdmc.testing.bets import Bets, Check, odds_bets, unit_bets
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Target
-from pymc_bdmc.testing.trial import Check
 
 LogDensity = Callable[[Point], float]
 
