@@ -1,4 +1,4 @@
-"""Report the result of a check, with its evidence, its cost and the seed that repeats it."""
+"""Report the result of a check, and run checks for the pytest fixture ``bdmc``."""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from html import escape
 from inspect import signature
 from typing import Any, Literal
 
-from pymc_bdmc import testing
+from pymc_bdmc import testing  # which imports this module, so only methods use it
 from pymc_bdmc.base.streams import Entropy
 
 
@@ -87,7 +87,6 @@ class Report:
 
     @property
     def _rows(self) -> list[tuple[str, str]]:
-        """Return the rows without the title."""
         threshold = f"from {1 / self.alpha:.3g} on" if self.kind == "e-value" else "up to alpha"
         repeat = f"repeat it with random_seed={self.random_seed}"
         return [
@@ -137,22 +136,10 @@ class CheckFailed(AssertionError):
 
 
 class Checks:
-    """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` if they fail.
+    """The checks of `pymc_bdmc.testing` for the pytest fixture ``bdmc``; they raise if they fail.
 
     The k-th check of a test gets alpha/(k(k + 1)). For any number of checks these shares add up to
-    less than the alpha of the test. A budget of None stands for each check's own default. The
-    report of every check is added to ``reports``, as a dictionary.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> from pymc_bdmc.testing.fixture import Checks
-    >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
-    >>> reports = []
-    >>> report = Checks(1e-5, 1000, reports).check_invariance(pm.Slice, model, random_seed=1)
-    >>> report.passed, report.alpha, len(reports)
-    (True, 5e-06, 1)
+    less than the alpha of the test. Reports are added to ``reports`` as dictionaries.
     """
 
     def __init__(self, alpha: float, budget: int | None, reports: list[dict]):
