@@ -149,7 +149,6 @@ class _Cache(FunctionCache):
 
 @functools.cache
 def _say_that_nothing_is_kept(place: str) -> None:
-    """Log once that compiled code cannot be kept."""
     _log.warning(
         f"Compiled code cannot be kept in {place}: every process compiles again, for about a "
         "minute. Set the environment variable NUMBA_CACHE_DIR to a writable directory."

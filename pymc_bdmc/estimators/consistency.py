@@ -191,7 +191,6 @@ def run_distance(
 
 
 def _distance(sets: np.ndarray) -> float:
-    """Return the distance of the first set from all others together."""
     shifted = shifted_runs(sets)[:, 0]
     return quantile_distance(shifted[0], shifted[1:])
 

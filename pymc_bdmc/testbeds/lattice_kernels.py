@@ -277,7 +277,6 @@ def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bat
 
 @njit(nogil=True, cache=True)
 def _satisfied_bonds(spins, neighbours):
-    """Count the bonds between equal neighbours in every chain."""
     counts = np.zeros(BYTES, np.int64)
     for site in range(spins.shape[0]):
         for near in neighbours[site, :2]:

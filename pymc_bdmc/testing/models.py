@@ -161,7 +161,6 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     target = Target(density)
 
     def slope(point: Point, name: str, place: tuple[int, ...], step: float) -> float:
-        """Return the central difference with respect to one element."""
         change = np.zeros_like(point[name])
         change[place] = step
         above, below = (target({**point, name: point[name] + sign * change}) for sign in (1, -1))
