@@ -57,7 +57,7 @@ def pytest_configure(config):
 @pytest.fixture
 def bdmc(request, _bdmc_shares):
     """The checks of `pymc_bdmc.testing`, each with its share of the session's alpha."""
-    from pymc_bdmc.testing.fixture import Checks
+    from pymc_bdmc.testing.report import Checks
 
     reports = []
     request.node.user_properties.append((PROPERTY, reports))

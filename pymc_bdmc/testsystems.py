@@ -23,9 +23,6 @@ __all__ = [
     "UnidentifiedBinomial",
 ]
 
-BATCH = 10_000
-"""Number of chains moved at a time, chosen so that their states fit into the processor's cache."""
-
 
 class ContinuousSystem(ABC):
     """Likelihood under a normal prior, with everything that bidirectional annealing needs.
@@ -120,7 +117,8 @@ class ContinuousSystem(ABC):
         betas = make_schedule("cubic", temperatures, default_name="cubic").betas
         if direction not in ("forward", "reverse"):
             raise ValueError(f"direction must be 'forward' or 'reverse', not {direction!r}.")
-        sizes = [min(BATCH, n - done) for done in range(0, n, BATCH)]
+        most = 10_000  # chains at a time, whose states fit into the processor's cache
+        sizes = [min(most, n - done) for done in range(0, n, most)]
         batches = [self._run(direction, size, rng, betas, moves) for size in sizes]
         log_weights, states = zip(*batches, strict=True)
         return np.concatenate(log_weights), np.concatenate(states, axis=1)

@@ -97,9 +97,9 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_memory(needed: Callable[..., float], **arguments: int) -> None:
-    """Raise a ValueError if arguments need more memory than the machine has, with what would fit.
+    """Raise a ValueError, with what would fit, if the machine's memory is too small.
 
-    ``needed`` returns the least number of bytes for the arguments, and increases in all of them.
+    ``needed`` returns bytes, and increases in all arguments.
     """
     there = _memory()
     if needed(**arguments) <= there:

@@ -1,4 +1,4 @@
-"""Compile by numba, with a disk cache that follows the sources, and call by address."""
+"""Compile by numba, with a disk cache that depends on the sources, and call by address."""
 
 import functools
 import hashlib
@@ -19,12 +19,11 @@ from pymc_bdmc.base.interrupts import unbroken
 
 _log = logging.getLogger("pymc.bdmc")
 
-_ROOT = Path(__file__).parent.parent
-"""Directory of the package."""
+_ROOT = Path(__file__).parent.parent  # of the package
 
+# Package, rest of the module, and names in parentheses or on the line. Parsing by `ast` took 0.3 s
+# of the 1.9 s in which the package is imported.
 _IMPORT = re.compile(r"^ *from (\w+)([.\w]*) import (?:\(([^)]*)|(.*))", re.MULTILINE)
-"""An import: package, rest of the module, and names in parentheses or on the line. Parsing by `ast`
-took 0.3 s of the 1.9 s in which the package is imported."""
 
 _VECTOR = types.float64[::1]
 DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
@@ -86,10 +85,7 @@ class CalledByAddress(types.WrapperAddressProtocol):
 
 
 def quickest[T](title: str, *forms: Callable[[], T]) -> T:
-    """Return the first form that can be made; forms are ordered from the fastest to the plain one.
-
-    All but the last are shortcuts, whose errors are logged at debug level. The last one may raise.
-    """
+    """Return the first form that can be made; all but the last are shortcuts, which may fail."""
     *shortcuts, plain = forms
     for make in shortcuts:
         try:
@@ -112,12 +108,8 @@ def declare(cls: Any, kind: Any) -> None:
 
 @functools.cache
 def load_numba() -> None:
-    """Load all of numba's type definitions, without interruption.
-
-    Numba loads each part only once, so Ctrl-C during the first compilation of a process would leave
-    it unable to compile.
-    """
-    with unbroken():
+    """Load all of numba's type definitions."""
+    with unbroken():  # numba loads each part only once, and could not compile without it
         import pytensor.link.numba.dispatch  # noqa: F401  registers its own types
 
         cpu_target.typing_context.refresh()
@@ -125,8 +117,6 @@ def load_numba() -> None:
 
 
 class _Cache(FunctionCache):
-    """Cache of compiled code that is valid while its sources are unchanged."""
-
     def __init__(self, function: Callable, title: str | None = None):
         super().__init__(function)
         self._title = title
@@ -159,7 +149,6 @@ class _Cache(FunctionCache):
 
 @functools.cache
 def _say_that_nothing_is_kept(place: str) -> None:
-    """Log once that compiled code cannot be kept."""
     _log.warning(
         f"Compiled code cannot be kept in {place}: every process compiles again, for about a "
         "minute. Set the environment variable NUMBA_CACHE_DIR to a writable directory."

@@ -1,9 +1,7 @@
-"""Exponentials and logarithms without branches, so that a loop computes several at once.
+"""Exponentials and logarithms of float64 without branches, which LLVM vectorises in loops.
 
-Numba calls the C library for each exponential and logarithm, one element after the other. LLVM
-turns a loop over the functions of this module into vector instructions. The functions take and
-return float64 and follow IEEE 754 for infinities, NaN, signed zeros and subnormal numbers. Their
-error is at most two units in the last place.
+Numba calls the C library for each element instead. Infinities, NaN, signed zeros and subnormal
+numbers are treated as in IEEE 754. Errors are at most two units in the last place.
 """
 
 import numpy as np
@@ -20,10 +18,8 @@ ATANH = (
     0.6666666666666734, 0.3999999999941468, 0.2857142874238747, 0.22222198573198354,
     0.1818356432548792, 0.15314050566297263, 0.14795949576272996,
 )  # fmt: skip
-"""Minimax polynomial of (2 artanh(s) / s − 2) / s² in s² for |s| ≤ 3 − √8; relative error 1.2e-18.
-
-``benchmarks/minimax.py`` computes all three polynomials.
-"""
+"""Minimax polynomial of (2 artanh(s) / s − 2) / s² in s² for |s| ≤ 3 − √8; relative error 1.2e-18,
+computed by ``benchmarks/minimax.py`` like the others."""
 WIDE_ATANH = (
     0.6666666666666631, 0.40000000000157243, 0.2857142854785379, 0.22222223969737093,
     0.1818174392470677, 0.1538655992793755, 0.1330097352034952, 0.12106086781147936,
@@ -72,9 +68,8 @@ def _polynomial(x, coefficients):
 def exp(x):
     """Return e^x = 2^k e^r with k the integer next to x / log(2).
 
-    The reduction to r is by Cody and Waite (1980), Software Manual for the Elementary Functions,
-    chapter 6, with log(2) in two parts. Two powers of two are multiplied one after the other, so
-    that subnormal results are rounded once.
+    The reduction to r, with log(2) in two parts, is by Cody and Waite (1980), Software Manual for
+    the Elementary Functions, chapter 6.
     """
     x = -750.0 if x < -750.0 else x  # NaN passes both comparisons
     x = 750.0 if x > 750.0 else x
@@ -84,7 +79,7 @@ def exp(x):
     r = high - low
     near = 1.0 + high
     rest = (high - (near - 1.0)) + (r * r * _polynomial(r, EXP) - low)
-    half = k * 0.5 + ROUND
+    half = k * 0.5 + ROUND  # two powers of two, so that subnormal results are rounded once
     first = _number((_bits(half) + BIAS) << 52)
     second = _number((_bits(shifted) - _bits(half) + BIAS) << 52)
     return (near + rest) * first * second
@@ -95,7 +90,7 @@ def _curvature(f, coefficients):
     """Return f − log(1 + f) for 1 + f from √½ to √2, or to 2 with the wide coefficients.
 
     With s = f / (2 + f), log(1 + f) = 2 artanh(s) = f − s (f − R), R = 2/3 s² + 2/5 s⁴ + …: the
-    leading f is exact. Tang (1990), ACM Transactions on Mathematical Software 16(4), 378-400.
+    first f is exact. Tang (1990), ACM Transactions on Mathematical Software 16(4), 378-400.
     """
     s = f / (2.0 + f)
     square = s * s
@@ -144,14 +139,10 @@ def log1p(x):
 
 @_inline
 def sigmoid(x):
-    """Return 1 / (1 + e^−x), which is subnormal rather than zero for large negative x.
-
-    With e = e^−|x|, the result is t − t e / (1 + e) for t = 1 above zero and t = e below. Nothing
-    overflows, and the division adds no rounding error to the leading term.
-    """
+    """Return 1 / (1 + e^−x), which is subnormal rather than zero for large negative x."""
     e = exp(-abs(x))
     t = 1.0 if x >= 0.0 else e
-    return t - t * (e / (1.0 + e))
+    return t - t * (e / (1.0 + e))  # no overflow, and no error of the division in the first term
 
 
 @_inline

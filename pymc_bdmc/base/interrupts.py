@@ -13,12 +13,10 @@ NOTHING_FINISHED = (
 
 
 class _Interrupted(BaseException):
-    """Interruption. It is not a KeyboardInterrupt, since `pymc.sample` returns draws at those."""
+    """Interruption, no KeyboardInterrupt, since `pymc.sample` returns draws at those."""
 
 
 class _Handler:
-    """Handler of Ctrl-C while something is interruptible."""
-
     def __init__(self):
         self.stop = np.zeros(1, dtype=np.uint8)
         self.raises = False
@@ -46,10 +44,7 @@ def interruptible() -> Iterator[np.ndarray]:
 
 
 class nothing_to_keep:
-    """Raise KeyboardInterrupt at the first Ctrl-C, even if the code within suppresses it.
-
-    It is raised at once, also if Ctrl-C came before the block, or else at the end of the block.
-    """
+    """Raise KeyboardInterrupt at the first Ctrl-C, even if code within suppresses it."""
 
     def __enter__(self) -> None:
         self._context = _handler()

@@ -6,15 +6,11 @@ from datetime import timedelta
 
 from rich.console import Console
 
-PAUSE = 0.1
-"""Seconds between two updates of the line, at least. Chosen."""
+PAUSE = 0.1  # seconds between two updates of the line, at least; chosen
 
 
 class ChainProgress:
-    """Line with the count of every kind of run and its mean log weight so far.
-
-    It appears in terminals and notebooks. A file or a pipe gets nothing.
-    """
+    """Line in terminals and notebooks with the count and mean log weight of every kind of run."""
 
     def __init__(
         self,
@@ -51,7 +47,7 @@ class ChainProgress:
         return f"{self._title}: {', '.join(runs)}. {_clock(seconds)}{left}"
 
     def finished(self, run: str, *log_weights: float) -> None:
-        """Count more chains of a run and update its mean log weight."""
+        """Count more chains and update the mean log weight."""
         self._sums[run] += sum(log_weights)
         count = len(log_weights)
         self.advance(run, count, self._sums[run] / (self._done[run] + count))

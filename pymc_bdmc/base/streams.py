@@ -32,10 +32,7 @@ class Purpose(IntEnum):
 
 
 class Fitting(IntEnum):
-    """Third entry of the key of a stream for `Purpose.FIT`, after the number of the data set.
-
-    A scout adds its own number, which is less than 4.
-    """
+    """Third entry of the key for `Purpose.FIT`, to which a scout adds its own number, at most 3."""
 
     PRIOR_SCOUTS = 0
     WEIGHING_SCOUTS = 4
@@ -48,7 +45,7 @@ class Fitting(IntEnum):
 
 
 class Piloting(IntEnum):
-    """Third entry of the key of a stream for `Purpose.PILOT`, after the number of the data set."""
+    """Third entry of the key for `Purpose.PILOT`."""
 
     FROM_PRIOR = 0
     FROM_REFERENCE = 1
@@ -83,16 +80,13 @@ def _is_whole(seed: object) -> TypeGuard[int]:
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
-    """Return the random stream of a key: a purpose, a data set, and what tells its tasks apart."""
+    """Return the random stream of a key: a purpose, a data set, and the number of a task."""
     return np.random.SeedSequence(entropy, spawn_key=key)
 
 
 def beside(seed: np.random.SeedSequence, purpose: Purpose) -> np.random.SeedSequence:
-    """Return the stream of another purpose for the task that has this seed.
-
-    The number of the first round is left out of the key.
-    """
-    *key, round = seed.spawn_key[1:]
+    """Return the stream of another purpose for the task that has this seed."""
+    *key, round = seed.spawn_key[1:]  # the number of the first round is left out
     return stream(cast(Entropy, seed.entropy), purpose, *key, *([round] if round else []))
 
 

@@ -56,7 +56,7 @@ class System(Protocol):
 
 @runtime_checkable
 class TwoSidedSystem(System, Protocol):
-    """The contract of a system that can be annealed in both directions."""
+    """The contract of a system that `anneal` can run in both directions."""
 
     def draw_posterior(self, chains: int, rng: np.random.Generator) -> Any:
         """Return states at β = 1; ``start_status`` says whether they are exact."""

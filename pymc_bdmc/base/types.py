@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 MAX_RHAT = 1.7
-"""Largest R̂ of pilot members at which they count as mixed.
-
-With ten seeds each, in the first stage at β = 1, it is 1.0 to 1.5 on the unimodal models of the
-benchmarks, 1.4 to 2.1 on centred eight schools, which mixes slowly, and 3.7 to 5.0 on their
-mixture. It does not show a mode that the pilot lost; the scouts may."""
+"""Largest R̂ of pilot members at which they count as mixed. With ten seeds each, in the first stage
+at β = 1, it is 1.0 to 1.5 on the unimodal models of the benchmarks, 1.4 to 2.1 on centred eight
+schools, which mixes slowly, and 3.7 to 5.0 on their mixture. A mode that the pilot lost does not
+show in it."""
 
 Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
@@ -34,11 +33,7 @@ class Direction(StrEnum):
         return 0 if self is Direction.FORWARD else n_temperatures
 
     def moves(self, n_temperatures: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs (t, arrival): apply K_t or its reversal, and arrive at β_arrival.
-
-        A forward run applies K_1 … K_T, and θ_t belongs to β_t. A reverse run applies K_T† … K_1†,
-        and the result of K_t† belongs to β_{t−1}.
-        """
+        """Yield pairs (t, arrival): K_1 … K_T arrive at β_t, and K_T† … K_1† at β_{t−1}."""
         if self is Direction.FORWARD:
             return ((t, t) for t in range(1, n_temperatures + 1))
         return ((t, t - 1) for t in range(n_temperatures, 0, -1))
@@ -48,12 +43,10 @@ class Move(NamedTuple):
     """Report of one kernel application, besides the new point."""
 
     acceptance: float | tuple[float, ...] | np.ndarray
-    """Acceptance statistic in [0, 1], or one for every part of a composition; NaN if there is
-    none."""
+    """Acceptance statistic in [0, 1], or one for every part of a composition; NaN if none."""
     diverging: int
     """Number of states whose Hamiltonian trajectory diverged."""
     gradient_evaluations: int
-    """Number of gradients of log f_β."""
 
 
 class Kernel(Protocol):
@@ -80,7 +73,6 @@ class Tuning:
     prior_log_likelihood: np.ndarray
     """ℓ > −∞ of draws from the start of the path, nats, shape (N,)."""
     gradient_evaluations: int
-    """Cost of the pilots."""
     gradients_a_move: float = np.nan
     """Gradient evaluations of one application of the kernel at β = 1 to one state."""
     seconds_a_move: float = field(default=np.nan, compare=False)
@@ -103,7 +95,7 @@ class Tuning:
 
     @property
     def peaks(self) -> int:
-        """Return the number of narrow peaks added to the fit at the start of the path."""
+        """Return the number of narrow components added to the fit at the start of the path."""
         if self.kernels is None or self.reference is None:
             return 0
         return len(self.reference.locations) - 1
@@ -119,57 +111,40 @@ class Tuning:
 class Run:
     """A finished run, which is a chain if it has one particle, or a block of parallel chains.
 
-    Attributes
-    ----------
-    log_weight : float or ndarray of shape (number of chains,)
-        log Ẑ in nats, which estimates log Z − log P(S) in both directions. For a chain it is log w.
-    log_likelihood : ndarray of shape (T + 1,)
-        Weighted mean of ℓ at each temperature, nats.
-    acceptance : ndarray of shape (T + 1, P)
-        Acceptance statistic of the P parts of K_t, mean over particles. NaN at t = 0, and if a part
-        has none.
-    divergences : ndarray of int, shape (T + 1,)
-        Number of particles for which K_t diverged.
-    gradient_evaluations : int
-        Number of gradients computed along the run.
-    ends : mapping of str to ndarray
-        Last states by variable, with a row for each particle, followed by the same number of rows
-        for each further move at β = 1. In a reverse run the first row is θ_0.
-    weights : ndarray of shape (number of rows,)
-        Normalised weights of the last states.
-    effective_size : ndarray of shape (T + 1,)
-        Effective number of particles, after weighting and before resampling.
-    resampled : ndarray of bool, shape (T + 1,)
-        Whether particles were resampled.
-    ancestors : int
-        Number of starts from which the last particles descend.
-    prior_draws : int or ndarray of shape (A,)
-        Number of prior draws until one had ℓ > −∞. If some were rejected, there is a number for
-        each of A accepted draws, of which the first are the starts. 0 for a reverse run.
-    log_likelihood_sd : float or ndarray of shape (T + 1,)
-        Standard deviation of ℓ over the chains of a block, nats.
-    row_log_weight : ndarray of shape (number of rows of the data,), optional
-        Part of ``log_weight`` that each row of the data added, nats. It is known on the path of
-        the data, if a temperature ends with every row.
-    of_start : mapping of str to float
-        What a reverse run tells of its start as a sample of the posterior: ``log_e_value`` (nats),
-        evidence against it, and ``start_distance``, an estimate of its total variation from it.
+    Arrays have shape (T + 1,) unless another shape is given.
     """
 
     log_weight: float | np.ndarray
+    """log Ẑ in nats, which estimates log Z − log P(S) in both directions; log w of a chain, or of
+    each chain of a block."""
     log_likelihood: np.ndarray
+    """Weighted mean of ℓ, nats."""
     acceptance: np.ndarray
+    """Mean acceptance statistic of the P parts of K_t, shape (T + 1, P); NaN if there is none."""
     divergences: np.ndarray
+    """Number of particles for which K_t diverged."""
     gradient_evaluations: int
     ends: Point
+    """Last states, and as many rows for each further move at β = 1. In a reverse run the first row
+    is θ_0."""
     weights: np.ndarray
+    """Normalised weights of the rows of ``ends``."""
     effective_size: np.ndarray
+    """Effective number of particles, after weighting and before resampling."""
     resampled: np.ndarray
     ancestors: int
+    """Number of starts from which the last particles descend."""
     prior_draws: int | np.ndarray = 0
+    """Number of prior draws until one had ℓ > −∞, or, if some were rejected, a number for each of A
+    accepted draws, of which the first are the starts. 0 for a reverse run."""
     log_likelihood_sd: float | np.ndarray = 0.0
+    """Standard deviation of ℓ over the chains of a block, nats."""
     row_log_weight: np.ndarray | None = None
+    """Part of ``log_weight`` that each row of the data added, nats. It is known on the path of the
+    data, if a temperature ends with every row."""
     of_start: Mapping[str, float] = field(default_factory=dict)
+    """``log_e_value`` (nats) against the start of a reverse run as a sample of the posterior, and
+    ``start_distance``, an estimate of its total variation from it."""
 
     @classmethod
     def of_block(
@@ -207,32 +182,18 @@ class Moves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Annealing:
-    """Results of all runs of one direction on one data set, under their names in a result.
-
-    Attributes
-    ----------
-    by_chain : dict of str to ndarray
-        By run; NaN for a run that was not finished. ``log_weight`` is log Ẑ in nats.
-        ``prior_draws`` is the number of prior draws until one had ℓ > −∞; if some were rejected,
-        there is one for each of A accepted draws, shape (C, A); it is 0 for a run that did not
-        start from the prior. ``lowest_acceptance`` is the smallest mean acceptance over stretches
-        of a run and parts of the kernel. Of runs with several particles ``least_effective_size`` is
-        the smallest effective size over the temperatures, and ``ancestors`` the number of starts
-        from which the last particles descend. ``row_log_weight`` are the parts of the log weights
-        that each row of the data added, shape (C, rows), nats. What reverse runs tell of
-        their starts: see `Run`.
-    by_beta : dict of str to ndarray of shape (T + 1,)
-        ``log_likelihood_path`` and ``log_likelihood_sd``: mean and standard deviation over runs of
-        (the weighted mean of) ℓ, nats. ``acceptance`` (mean over runs and parts) and ``step_size``
-        of K_t; NaN if there is none. ``divergences``: particles of all runs for which K_t diverged.
-        Only runs with several particles have ``effective_size``, their mean effective size before
-        resampling, and ``resamplings``, the number of runs that were resampled.
-    gradient_evaluations : int
-        Number of gradients computed by all runs.
-    """
+    """Results of all runs of one direction on one data set, under their names in a result."""
 
     by_chain: Mapping[str, np.ndarray]
+    """Values of `Run` for each of C runs; NaN for a run that was not finished. If prior draws were
+    rejected, ``prior_draws`` has shape (C, A). ``lowest_acceptance`` is the smallest mean over
+    stretches of a run and parts of the kernel, ``least_effective_size`` the smallest over the
+    temperatures. ``row_log_weight`` has shape (C, rows)."""
     by_beta: Mapping[str, np.ndarray]
+    """By β, shape (T + 1,): mean ``log_likelihood_path`` and ``log_likelihood_sd`` of ℓ over runs,
+    nats, mean ``acceptance`` and ``step_size`` of K_t (NaN if there is none), and ``divergences``
+    of all runs. Runs of several particles also have ``effective_size``, a mean before resampling,
+    and ``resamplings``, the number of resampled runs."""
     gradient_evaluations: int
 
     @property

@@ -32,19 +32,14 @@ from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.type_other import NoneTypeT
 from scipy import linalg, sparse
 
-DIVERGENCES = "_num_divs_sample"
-"""Private attribute in which HMC and NUTS count divergences."""
+DIVERGENCES = "_num_divs_sample"  # in which HMC and NUTS count divergences
+HISTORY = "_history"  # the past states of a DEMetropolisZ
 
-HISTORY = "_history"
-"""Attribute with the past states of a DEMetropolisZ."""
-
+# Types of operations. Older versions of PyMC make mixtures of hurdle models.
 HURDLE = getattr(mixture, "_HurdleRV", mixture.MixtureRV)
-"""Type of the operations that draw from hurdle models; older versions of PyMC make mixtures."""
-
 LKJ_CORR: Any = LKJCorr.rv_type
 LKJ_CHOLESKY: Any = _LKJCholeskyCov.rv_type
 LKJ = LKJ_CORR, LKJ_CHOLESKY
-"""Types of the operations that draw matrices from an LKJ prior."""
 
 log_density_of = _logprob
 """Dispatch of PyMC from the type of a random variable's operation to its log density."""
@@ -53,10 +48,8 @@ log_density_of = _logprob
 class _Alone(ContextDecorator):
     """Lock that lets one thread at a time build and compile PyTensor's graphs.
 
-    While PyTensor compiles, it changes settings of the whole process, such as the C compiler and
-    the number of rewrites, and restores them at the end. If two threads compiled at once, the
-    second would save and restore the changed settings of the first. All later compilations would
-    then use different arithmetic, and the same seed would give different numbers.
+    PyTensor changes settings of the whole process while it compiles. A second thread would save and
+    restore the changed settings, and the same seed would later give different numbers.
     """
 
     def __init__(self):
@@ -95,11 +88,7 @@ def jitted_function(function) -> Callable:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Pickler of operations made by `pytensor.wrap_py`, by value if necessary.
-
-    PyTensor pickles them by the name of the function, which fails for functions that are local or
-    defined in a notebook.
-    """
+    """Pickler of operations of `pytensor.wrap_py`, by value if the function is local."""
 
     def reducer_override(self, thing):
         if isinstance(thing, FromFunctionOp):
@@ -121,8 +110,7 @@ def dumps(thing: Any) -> bytes:
 def own_constants(function) -> None:
     """Give an interpreted function its own copies of constants that are views.
 
-    PyTensor makes a constant read-only when it rewrites a graph with it. An earlier view of it is
-    still marked as writeable, so SciPy's ``rvs``, which broadcasts it, raises an error.
+    PyTensor makes constants read-only but not their earlier views, and SciPy's ``rvs`` then raises.
     """
     for variable, storage in function.vm.storage_map.items():
         if isinstance(variable, Constant) and getattr(storage[0], "base", None) is not None:
@@ -234,14 +222,11 @@ class CorrectedICAR(ICARRV):
 
     @classmethod
     def rng_fn(cls, rng, W, sigma, zero_sum_stdev, size):
-        """Return σ(x − x̄) + ``zero_sum_stdev``·z, with x = 0 in the last region.
-
-        Elsewhere x is normal, and its precision matrix is that part of L.
-        """
+        """Return σ(x − x̄) + ``zero_sum_stdev``·z."""
         laplacian = laplacian_of(_one_graph(W))
         batch = np.broadcast_shapes(size or (), np.shape(sigma), np.shape(zero_sum_stdev))
         x = np.zeros((*batch, len(laplacian)))
-        if len(laplacian) > 1:
+        if len(laplacian) > 1:  # x is 0 in the last region, and has this precision elsewhere
             z = rng.normal(size=(*batch, len(laplacian) - 1))
             x[..., :-1] = _with_precision(laplacian[:-1, :-1], z)
         x -= x.mean(axis=-1, keepdims=True)
@@ -329,7 +314,7 @@ def _in_full(number: Variable) -> Variable:
 
 
 def _constant(n: Variable) -> int:
-    """Return the number of rows, on which shapes depend, so that it is a constant."""
+    """Return the number of rows, which is a constant since shapes depend on it."""
     return int(get_underlying_scalar_constant_value(n))
 
 
@@ -363,22 +348,19 @@ class _Family(NamedTuple):
     """Correction of a family, with a log density that shows whether it is needed."""
 
     like: Callable[[Apply], Op]
-    always: bool
-    """Whether draws need a correction even if the log density does not."""
+    always: bool  # whether draws need it even if the log density does not
     example: Callable[[], Variable]
     value: np.ndarray
-    right: float
-    """Log density of the example at the value."""
+    right: float  # log density of the example at the value
     fault: str
 
 
-_ROW = np.diag(np.ones(2), 1) + np.diag(np.ones(2), -1)
-"""Weights of three regions in a row."""
 _FAMILIES: dict[Any, _Family] = {
     # Three regions in a row with α = 0 and τ = 1 are independent, with variances 1, 1/2 and 1.
     CARRV: _Family(
         lambda node: CorrectedCAR(), True,
-        lambda: pm.CAR.dist(np.zeros(3), _ROW, alpha=0.0, tau=1.0), np.zeros(3),
+        lambda: pm.CAR.dist(np.zeros(3), np.eye(3, k=1) + np.eye(3, k=-1), alpha=0.0, tau=1.0),
+        np.zeros(3),
         0.5 * np.log(2) - 1.5 * np.log(2 * np.pi), "lacks its constant, which is added here",
     ),
     # The difference of two regions is N(0, σ), their sum N(0, 2·zero_sum_stdev); the Jacobian is 2.

@@ -27,8 +27,7 @@ FEWEST_RUNS = 4
 BATCHES = 40
 """Number of batches over all chains, each of which should exceed the autocorrelation time."""
 
-BLOCK = 2**22
-"""Largest number of array elements in memory at a time."""
+BLOCK = 2**22  # largest number of array elements in memory at a time
 
 
 @dataclass(frozen=True)
@@ -355,10 +354,7 @@ def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _errors(of_a, of_b, draws, w) -> np.ndarray:
-    """Return squared errors of mean influences, and effective sample sizes, shape (2, 2, e).
-
-    The second axis has the draws first and the particles second.
-    """
+    """Return squared errors of mean influences and effective sizes, by draws and particles."""
     mean = w.ravel() @ of_b
     residuals = np.einsum("ki,kie->ke", w, of_b.reshape(*w.shape, -1))
     runs = w.sum(axis=1, keepdims=True)
@@ -376,10 +372,7 @@ def effective_runs(shares: np.ndarray) -> float:
 
 
 def batch_variance(values: np.ndarray) -> np.ndarray:
-    """Estimate the squared error of the mean of autocorrelated values by batch means.
-
-    ``values`` has the shape (chains, draws, elements), and the result (elements,).
-    """
+    """Estimate the squared error of the mean over (chains, draws, …) by batch means."""
     length = _length_of_batches(*values.shape[:2])
     long = _variance_of_batches(values, length)
     if length < 4:

@@ -167,10 +167,9 @@ def _checked(log_ratios: ArrayLike) -> np.ndarray:
 
 
 def _check_tail(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
-    """Return whether a mean can be trusted, why, and the contribution of its unseen tail.
+    """Return whether a mean can be trusted, why, and the contribution of its unseen upper tail.
 
-    ``values`` give the shape of the upper tail. ``parts`` are the deviations of the other values,
-    which give the mean.
+    ``values`` give the shape of the tail, and ``parts`` are the deviations of the values averaged.
     """
     if values.size < MIN_DRAWS:
         needed = f"too few to judge a tail: {MIN_DRAWS} are needed"
@@ -231,11 +230,11 @@ def certified_divergence(log_ratios: ArrayLike, lower: float, confidence: float 
     known = pilot[np.isfinite(pilot)]
     if lower == -np.inf or not known.size or rest.size < 2:
         return 0.0
-    top = known.max() + 0.25 * np.ptp(known) + ROUNDING
-    low, high, n = min(known.min(), lower), max(top, lower), rest.size
-    above = int(np.sum(rest > top))
+    most = known.max() + 0.25 * np.ptp(known) + ROUNDING
+    low, high, n = min(known.min(), lower), max(most, lower), rest.size
+    above = int(np.sum(rest > most))
     share = min(float(betaincinv(above + 1, n - above, 1 - delta)) if above < n else 1.0, 1 / np.e)
-    bounded = np.where(rest > top, lower, np.maximum(rest, low))
+    bounded = np.where(rest > most, lower, np.maximum(rest, low))
     log_term = np.log(2 / delta)
     limit = bounded.mean() + np.sqrt(2 * bounded.var(ddof=1) * log_term / n)
     limit += 7 * (high - low) * log_term / (3 * (n - 1))

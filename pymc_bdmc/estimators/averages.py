@@ -449,7 +449,7 @@ def error_analysis(
 ) -> ErrorAnalysis:
     """Split the error of an exponential average into spread, visible and invisible bias.
 
-    This follows Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log
+    After Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log
     Z = C(M, N) + B(N). The drift C(M, N) = E[L_M] − E[L_N] is estimated by block means; B(N) is not
     visible. If the mean weight of a block is close to normal with relative variance φ/M, expanding
     the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. In place of their Eq. 50, this is tested by

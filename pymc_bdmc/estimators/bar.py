@@ -91,10 +91,9 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
     """Measure the departure of the weights from Crooks' relation, in standard errors.
 
-    By p_r/p_f = w/Z the direction of a chain follows a logistic regression on log w with slope one,
-    whose intercept is BAR (Shirts, Bair, Hooker and Pande 2003). This is the score test of the
-    slope, standard normal in large samples. It is positive for narrow weights that lie apart and
-    negative for a wrong sign.
+    By p_r/p_f = w/Z the direction of a chain has a logistic regression on log w with slope one and
+    BAR as intercept (Shirts, Bair, Hooker and Pande 2003). This is the score test of the slope. It
+    is positive for narrow weights that lie apart and negative for a wrong sign.
     """
     log_weights = np.concatenate([forward, reverse])
     finite = np.isfinite(log_weights)  # the direction of an infinite one is certain
@@ -138,10 +137,10 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
 
 
 def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
-    """Return the variance of BAR from the overlap of the works, nats², infinite without overlap.
+    """Return the variance of BAR, 1/I − 1/n_f − 1/n_r, nats², infinite without overlap.
 
-    It is 1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, which is the Fisher information on
-    log Z in the directions of the chains (Shirts, Bair, Hooker and Pande 2003).
+    I = Σσ(1 − σ) over all chains is the Fisher information on log Z in their directions (Shirts,
+    Bair, Hooker and Pande 2003).
     """
     odds = np.concatenate([forward, reverse]) - log_z - np.log(forward.size / reverse.size)
     with np.errstate(over="ignore"):
@@ -189,7 +188,7 @@ def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
 def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the maximum-likelihood histogram of work.
 
-    This follows Habeck (2017). Of all distributions p on the pooled works, it takes the one with
+    After Habeck (2017). Of all distributions p on the pooled works, it takes the one with
     the largest likelihood of forward works drawn from p and reverse works drawn from p·w/Z. Its
     masses are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z)
     with Z = Σ p_j w_j. This fixed point is BAR's equation, so the values agree. An iteration would

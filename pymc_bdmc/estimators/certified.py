@@ -11,11 +11,9 @@ from scipy.special import betaincinv, rel_entr, stdtrit
 
 from pymc_bdmc.estimators.checks import checked_delta, checked_weights, log_mean_exp
 
-CELLS = 2000
-"""Number of cells of the grid of upper bounds, which are multiples of 1/2000."""
+CELLS = 2000  # of the grid of upper bounds, which are multiples of 1/2000
 
-MOST_DATASETS = 10**6
-"""Largest number of data sets that is proposed."""
+MOST_DATASETS = 10**6  # largest number that is proposed
 
 
 @dataclass(frozen=True)
@@ -560,8 +558,8 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     solution of D · kl(a, m) = log(1/δ), which is best for terms that are 0 or 1 with mean a. (In
     terms of Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
 
-    The bound is the top of the highest cell of a grid that is not rejected at its lower end. Only
-    the cell that contains v has to be kept with probability 1 − δ, and v is above its lower end.
+    The bound is the upper end of the highest cell of a grid that is not rejected at its lower end.
+    Only the cell with v has to be kept with probability 1 − δ, and v is above its lower end.
     Stakes that adapt to earlier terms invalidate the argument if the terms are not identically
     distributed. After several low terms such a bettor stakes more on the next term, and wins if it
     is low as well, although the mean of all terms is high.

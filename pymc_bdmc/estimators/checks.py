@@ -97,12 +97,9 @@ def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
 
 
 def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Check the log weights of both directions, and sort them.
-
-    Sorting makes rounding errors independent of the order of the chains.
-    """
+    """Check the log weights of both directions, and sort them."""
     forward, reverse = checked_weights(forward, "forward"), checked_weights(reverse, "reverse")
-    return np.sort(forward), np.sort(reverse)
+    return np.sort(forward), np.sort(reverse)  # rounding must not depend on the order of chains
 
 
 def checked_delta(confidence: float) -> float:
@@ -115,28 +112,24 @@ def checked_delta(confidence: float) -> float:
 def student_factor(skewness: float, n: int) -> float:
     """Return the factor for a standard error so that ± 1.96 standard errors cover 95 %.
 
-    By Edgeworth's expansion of Student's statistic (Hall 1992, Sec. 2.6), the quantile of this
-    statistic is 1.96 times the factor, if the kurtosis of the n values is ignored. ``skewness`` is
-    the skewness of the mean, which is 1/√n times the skewness of the values.
+    It is by Edgeworth's expansion of Student's statistic (Hall 1992, Sec. 2.6) without kurtosis.
+    ``skewness`` is that of the mean, 1/√n times the skewness of the n values.
     """
     return 1 + 1.08 * skewness**2 + 1.21 / n
 
 
 def widening(deviations: np.ndarray) -> float:
-    """Return the factor that turns √(Σ d²) of deviations from a mean into its standard error.
-
-    The factor is √(n/(n − 1)) times `student_factor`.
-    """
+    """Return the factor that turns √(Σ d²) of deviations from a mean into its standard error."""
     n = deviations.size
     return float(np.sqrt(n / (n - 1)) * student_factor(skewness_of_sum(deviations), n))
 
 
 def skewness_of_mean(log_weights: np.ndarray) -> float:
     """Return the absolute skewness of the mean weight, about 1/√K, or 1 if one weight dominates."""
-    top = log_weights.max()
-    if not np.isfinite(top):
+    most = log_weights.max()
+    if not np.isfinite(most):
         return 0.0
-    deviation = np.exp(log_weights - top)
+    deviation = np.exp(log_weights - most)
     return abs(skewness_of_sum(deviation - deviation.mean()))
 
 
@@ -147,15 +140,11 @@ def skewness_of_sum(deviations: np.ndarray) -> float:
 
 
 def log_sum_exp(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """Return log Σ exp over an axis, or over all values, without overflow; values may be ±∞.
-
-    SciPy's `logsumexp` also handles the arrays of other libraries, which takes ten times as long as
-    the sum of a hundred values.
-    """
-    top = np.max(values, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    """Return log Σ exp of values, also ±∞, ten times as fast as SciPy for a hundred of them."""
+    most = np.max(values, axis=axis, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
-        return np.log(np.sum(np.exp(values - top), axis=axis)) + np.squeeze(top, axis=axis)
+        return np.log(np.sum(np.exp(values - most), axis=axis)) + np.squeeze(most, axis=axis)
 
 
 def log_mean_exp(values: ArrayLike) -> float:

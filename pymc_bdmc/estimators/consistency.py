@@ -1,8 +1,7 @@
 """Compare runs on real and on simulated data, and rank the real data among simulated data sets.
 
-Given the data, runs are independent, so permuting runs tests whether two data sets differ. But two
-data sets of a right model differ too. If the model is right, the real data set is exchangeable with
-simulated ones, so only its rank among several tests the model (`rank_among`).
+Permuting runs tests whether two data sets differ, but those of a right model differ too. Only the
+rank of the real data among several exchangeable ones tests the model (`rank_among`).
 """
 
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-RESAMPLINGS = 200
-"""Number of bootstrap samples; chosen."""
+RESAMPLINGS = 200  # bootstrap samples; chosen
 
 
 class RunDistance(NamedTuple):
@@ -193,16 +191,14 @@ def run_distance(
 
 
 def _distance(sets: np.ndarray) -> float:
-    """Return the distance of the first set from all others together."""
     shifted = shifted_runs(sets)[:, 0]
     return quantile_distance(shifted[0], shifted[1:])
 
 
 def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Iterator[np.ndarray]:
-    """Yield two sets with runs exchanged at random within each round.
+    """Yield two sets with runs exchanged at random within each round, relative to their means.
 
-    The log Z of the sets differ, so runs are taken relative to the mean of their set, which leaves
-    (K − 1)/K of their variance. Relative to the best estimate, runs would be closer together.
+    This leaves (K − 1)/K of the variance. Relative to best estimates, runs would be closer.
     """
     n = (~np.isnan(sets)).sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):

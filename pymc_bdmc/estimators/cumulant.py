@@ -178,10 +178,7 @@ def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:
 
 
 def _influence(log_weights: np.ndarray, linear: float, quadratic: float) -> tuple[float, float]:
-    """Return standard error and skewness of linear · mean + quadratic · variance.
-
-    Both come from the values of the influence function over the chains.
-    """
+    """Return standard error and skewness of linear · mean + quadratic · variance over chains."""
     n, deviation = log_weights.size, log_weights - log_weights.mean()
     influence = linear * deviation + quadratic * deviation**2
     influence -= influence.mean()

@@ -1,10 +1,8 @@
 """Test whether draws come from a density, by moves that are reversible with respect to it.
 
-Let θ be a draw from p, which a kernel that is reversible with respect to p moves to θ′. Then (θ,
-θ′) and (θ′, θ) have the same distribution (Stein 1986, Approximate Computation of Expectations,
-Chapter I), so h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this
-becomes Stein's identity. The test needs no condition on the tails, the edges or the normalisation
-of p.
+If such a kernel moves θ ~ p to θ′, (θ, θ′) and (θ′, θ) have the same distribution (Stein 1986,
+Approximate Computation of Expectations, Chapter I), so h(θ′) − h(θ) is symmetric about 0 for every
+h. The test needs no condition on the tails, the edges or the normalisation of p.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +13,7 @@ LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 """Function from rows θ to log p(θ), nats, and its gradient or None. Outside the support log p is
 NaN or −∞."""
 
-LEARNING = 128
-"""Number of draws that set the scale of the moves and functions. They are not tested."""
+LEARNING = 128  # draws that set the scale of the moves and functions, and are not tested
 
 
 def exchangeability(
@@ -28,17 +25,14 @@ def exchangeability(
 ) -> dict[str, float]:
     """Test by variable whether independent draws have the stated density; return p-values.
 
-    With a gradient the draws move by Hamiltonian trajectories. Without one they move by Metropolis
-    steps of each variable separately, which have less power for variables with many elements. The
-    test compares the location and spread of every element and of all elements of a variable
-    together, and it compares log p (the key ``""``).
+    With a gradient the draws move by Hamiltonian trajectories, and without one by Metropolis steps
+    of each variable, which have less power for variables with many elements. The test compares the
+    location and spread of every element and of a variable, and log p (the key ``""``).
 
-    ``groups`` are the columns of every variable, together the first m of the d columns of
-    ``thetas``; other columns stay constant. Columns that are ``whole`` have integer values, which
-    are possible only without a gradient. p-values are valid for any number of draws, and multiplied
-    by the number of comparisons, so that any of them is below α with a probability of at most α.
-    The result is ``{"": 0.0}`` if draws lie outside the support, and empty if fewer than twice
-    `LEARNING` draws have a finite log p and gradient.
+    ``groups`` are the columns of every variable, together the first m of ``thetas``; others stay
+    constant. Columns that are ``whole`` have integer values, without a gradient. p-values are
+    multiplied by the number of comparisons. The result is ``{"": 0.0}`` if draws lie outside the
+    support, and empty if fewer than twice `LEARNING` draws have a finite log p and gradient.
     """
     values, gradients = log_density(thetas)
     if np.mean(values == -np.inf) > 0.01:  # more than rounding at an edge may explain; chosen
@@ -98,11 +92,10 @@ def moved(
     rng: np.random.Generator,
     whole: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Make one reversible transition of every row, by Hamiltonian Monte Carlo or a random walk.
+    """Make a reversible transition of every row; return the rows, and the increase of log p, nats.
 
-    Each row has its own step size. ``scale`` of shape (m,) is the unit of length of the first m
-    columns; a column with 0 does not move. Without a gradient the rows move by a random walk, by
-    integers in the columns of ``whole``. Returns the new rows, and the increase of log p in nats.
+    ``scale`` of shape (m,) is the unit of length of the first m columns, or 0 if one does not move.
+    Without a gradient the rows move by a random walk, by integers in the columns of ``whole``.
     """
     n, m = len(thetas), np.count_nonzero(scale)
     before, gradient = log_density(thetas)

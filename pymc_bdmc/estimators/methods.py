@@ -1,8 +1,4 @@
-"""Compare all estimators on the same chains, and check them against one another.
-
-`compare_estimators`, `evidence` and the plots of estimates go through the table `ESTIMATORS`. A new
-estimator needs an entry there.
-"""
+"""Compare all estimators, which the table `ESTIMATORS` lists, and check them by one another."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -156,10 +152,9 @@ def pool_chains(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the possible log weights of both directions, and their probabilities in one of them.
 
-    By Crooks' relation p_r/p_f = w/Z, a log weight of the pool has the probability 1/(n_f + n_r
-    w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse direction. This is the
-    mixture estimator of Shirts and Chodera (2008) for two states, with log Z by BAR. So each
-    direction shows weights that the other one rarely finds.
+    They are 1/(n_f + n_r w/Z) in the forward and 1/(n_r + n_f Z/w) in the reverse direction, by
+    Crooks' relation p_r/p_f = w/Z: the mixture estimator of Shirts and Chodera (2008) with BAR's
+    log Z. So each direction shows weights that the other one rarely finds.
     """
     log_weights = np.concatenate([forward, reverse])
     offset = log_z + np.log(forward.size / reverse.size)

@@ -36,7 +36,7 @@ class LadderEstimate:
     error : ndarray of shape (K,)
         Standard errors from the spread of the chains.
     bias : ndarray of shape (K,)
-        Leading order of E[log Ẑ_k] − log Z_k, which is not subtracted.
+        First order of E[log Ẑ_k] − log Z_k, which is not subtracted.
     estimate : Estimate
         Estimate at the last temperature.
     """
@@ -438,7 +438,7 @@ class TemperatureFlow:
     Attributes
     ----------
     transition : ndarray of shape (K, K)
-        Estimated probability that place k is followed by l. A row without visits is NaN.
+        Estimated probability of place l after k. A row without visits is NaN.
     symmetric_difference : float
         SD, the total variation distance between the flow k → l and the flow l → k, from 0 to 1.
     relative : float

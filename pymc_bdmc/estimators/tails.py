@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 MIN_DRAWS = 100
 """Smallest number of values for judging a tail, which then has at least 20 values."""
 
-FEWEST_TAIL = 5
-"""Fewest values of a tail from which its shape is estimated; chosen."""
+FEWEST_TAIL = 5  # values of a tail from which its shape is estimated; chosen
 
 MOST_SHAPE = 0.7
 """Largest Pareto k of values whose average can be trusted, or 1 − 1/log10(S) if S states show it:
@@ -64,12 +63,9 @@ def pareto_shape(values: ArrayLike) -> float:
 
 
 def shape_of_weights(weights: np.ndarray) -> float:
-    """Return Pareto k of weights, or 0 if none is large enough for a heavy tail.
-
-    The estimated shape can also be large for weights with a sharp upper bound, which do no harm. It
-    is 2.3 for some weights of at most 2.2 times their mean.
-    """
+    """Return Pareto k of weights, or 0 if none is large enough for a heavy tail."""
     # The largest of n weights with a tail of shape k is about n^k times their mean; 0.4 is chosen.
+    # The estimate can also be large for weights with a sharp upper bound, which do no harm.
     is_large = weights.max() > weights.size**0.4 * weights.mean()
     return pareto_shape(weights) if is_large else 0.0
 
@@ -77,9 +73,9 @@ def shape_of_weights(weights: np.ndarray) -> float:
 def shape_by_states(log_weights: np.ndarray) -> tuple[float, float]:
     """Return Pareto k of weights w = p/r of draws from r, and its limit, by log w of states of p.
 
-    If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under p, where w is the ratio of
-    densities: with the shape k/(1 − k). So far more states of p are in the tail, also those in a
-    region where r has no draws at all. log w may have a constant added, and is +∞ if r is 0.
+    If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under p: with the shape k/(1 −
+    k). So far more states of p are in the tail, also in a region without draws from r. A constant
+    added to log w does not matter; log w is +∞ if r is 0.
     """
     with np.errstate(invalid="ignore"):
         below = np.sort(log_weights) - log_weights.max()

@@ -13,8 +13,7 @@ from scipy.special import gammaln
 
 from pymc_bdmc.base.compiling import njit
 
-_MOST_STATES = 2_000_000
-"""Largest number of states that exact results list; chosen for seconds of work and 100 MB."""
+_MOST_STATES = 2_000_000  # that exact results list; chosen for seconds of work and 100 MB
 
 
 class Lattice(ABC):

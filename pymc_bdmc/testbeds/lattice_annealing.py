@@ -114,13 +114,7 @@ def anneal(
 
 @dataclass(frozen=True)
 class LatticeChains:
-    """Chains of a lattice model with their kernel, sites and starts, as given to `anneal`.
-
-    Raises
-    ------
-    ValueError
-        Names the field and the remedy.
-    """
+    """Chains of a lattice model with their kernel, sites and starts, as given to `anneal`."""
 
     system: Lattice
     kernel: Literal["metropolis", "heat bath"] = "metropolis"
@@ -180,7 +174,7 @@ class LatticeChains:
         }
 
     def site_order(self, task: AnnealTask) -> Callable[[int], np.ndarray]:
-        """Return the sites that K_t visits in order, or those that K_t† visits in reverse."""
+        """Return the sites of K_t in order, or those of K_t†, as a function of t."""
         way = 1 if task.direction is Direction.FORWARD else -1
         n, n_sites = self.n_updates, self.system.n_sites
         if self.sites == "checkerboard":

@@ -2,8 +2,7 @@
 
 Chains of a block visit sites in the same order and share nothing else. Their spins have shape
 (n_sites, W), with 64 chains in each of W words (Ising) or one chain per byte (Potts). Generators
-have shape (4, W). Random numbers come from one vectorised generator per column, or from a hash of
-their position in a sequence.
+have shape (4, W), one for each column.
 """
 
 import numpy as np
@@ -19,9 +18,9 @@ BYTES = 128
 
 
 class IsingChains:
-    """Block of 1024 Ising chains, one per bit: chain c is bit c % 64 of word c // 64.
+    """Block of 1024 Ising chains: chain c is bit c % 64 of word c // 64.
 
-    Chains start from colours of shape (lanes, n_sites), or else from uniform random ones.
+    They start from colours of shape (lanes, n_sites), by default uniform.
     """
 
     lanes = 64 * WORDS
@@ -104,10 +103,7 @@ def random_words(states, n):
 
 @njit(nogil=True, cache=True)
 def uniform(key, place):
-    """Return a number in [0, 1) that depends on key and position only, by splitmix64.
-
-    Coupling from the past needs the same numbers repeatedly, and this way need not store them.
-    """
+    """Return a number in [0, 1) that depends on key and position only, by splitmix64."""
     z = key + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -130,9 +126,8 @@ def random_sites(key, first, n, n_sites):
 def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
     """Return the 64 binary digits of three probabilities, 0 or all ones, uint64 of shape (64, 3).
 
-    For Metropolis with K = ``interaction``, they are the probabilities of accepting ΔE = 8J and
-    ΔE = 4J. For the heat bath, they are the probabilities of ending opposite to four equal
-    neighbours and opposite to a majority of three, and 1/2 for a tie.
+    Metropolis accepts ΔE = 8J or 4J with them. The heat bath ends opposite to four equal
+    neighbours, to a majority of three, and to one of a tie.
     """
     gain = interaction * np.array([8.0, 4.0])
     p = [*expit(-gain), 0.5] if heat_bath else [*np.exp(-gain), 0.0]
@@ -145,9 +140,8 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
 def flip_spins(spins, generators, sites, neighbours, planes, heat_bath):
     """Update the sites one after another in all lanes, and return the number of flips.
 
-    A lane flips if a 64-bit uniform number U is below its probability p. Every random word gives
-    one digit of U to each lane, starting with the highest. A lane is decided at the first digit in
-    which U and p differ, and the loop ends when all lanes are decided.
+    A lane flips if a 64-bit uniform number U is below its probability p. A random word gives each
+    lane one digit of U, from the highest on, until U and p differ in all lanes.
     """
     # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
     states = np.empty((4, WORDS), np.uint64)
@@ -233,10 +227,9 @@ def _unsatisfied_bonds(spins, neighbours):
 def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bath):
     """Update the sites one after another in all chains; count changes by Metropolis.
 
-    Metropolis proposes another colour by the lower 32 bits of a random word, and accepts it by the
-    upper 32 bits. For the heat bath, the weight of a colour with n equal neighbours is
-    exp(K n) = 1 + (e^K − 1) + …, with one increment for each of these neighbours. So the site takes
-    a uniform colour with weight q, or copies a neighbour with the neighbour's increment as weight.
+    Metropolis proposes by the lower 32 bits of a word and accepts by the upper ones. In the heat
+    bath a colour with n equal neighbours has the weight exp(K n) = 1 + (e^K − 1) + …: the site
+    takes a uniform colour with weight q, or copies a neighbour with its increment as weight.
     """
     # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
     states = np.empty((4, BYTES), np.uint64)
@@ -284,7 +277,6 @@ def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bat
 
 @njit(nogil=True, cache=True)
 def _satisfied_bonds(spins, neighbours):
-    """Count the bonds between equal neighbours in every chain."""
     counts = np.zeros(BYTES, np.int64)
     for site in range(spins.shape[0]):
         for near in neighbours[site, :2]:

@@ -15,8 +15,7 @@ from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.testbeds.lattice import Lattice, neighbours
 from pymc_bdmc.testbeds.lattice_kernels import uniform
 
-MAX_SWEEPS = 2**14
-"""Largest number of sweeps into the past; chosen for at most a minute on a large lattice."""
+MAX_SWEEPS = 2**14  # into the past; chosen for at most a minute on a large lattice
 
 
 def random_cluster(system: Lattice, beta: float = 1.0) -> tuple[np.ndarray, float, int]:
@@ -70,13 +69,7 @@ def perfect_samples(
 
 
 def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray) -> np.ndarray:
-    """Draw an exact sample, uint8 of shape (n_sites,), from a key; meaningless if ``stop`` is set.
-
-    Raises
-    ------
-    RuntimeError
-        If the sample takes too many sweeps.
-    """
+    """Draw an exact sample, uint8 of shape (n_sites,), which ``stop`` makes meaningless."""
     colours, found = _couple_from_the_past(*random_cluster(system, beta), key, MAX_SWEEPS, stop)
     if not found and not stop[0]:
         raise RuntimeError(
@@ -95,7 +88,7 @@ def _couple_from_the_past(neighbours, kept, n_colours, key, max_sweeps, stop):
     work = np.empty(n_sites, np.uint8), np.empty((2, n_sites), np.int64)  # for searches
     past = 4
     while past <= max_sweeps:
-        top, bottom = np.ones(n_bonds, np.bool_), np.zeros(n_bonds, np.bool_)
+        upper, lower = np.ones(n_bonds, np.bool_), np.zeros(n_bonds, np.bool_)
         differing = n_bonds
         for sweep in range(past, 0, -1):
             if stop[0]:
@@ -103,16 +96,16 @@ def _couple_from_the_past(neighbours, kept, n_colours, key, max_sweeps, stop):
             for bond in range(n_bonds):
                 u = uniform(key, np.int64(sweep) * n_bonds + bond)
                 if u < low or u >= kept:
-                    in_bottom = in_top = u < low
+                    in_lower = in_upper = u < low
                 else:
-                    in_bottom = _joined(neighbours, bottom, bond, work)
-                    in_top = in_bottom  # sites joined in the bottom state are joined in the top one
-                    if not in_bottom and differing:
-                        in_top = _joined(neighbours, top, bond, work)
-                differing += np.int64(in_top != in_bottom) - np.int64(top[bond] != bottom[bond])
-                bottom[bond], top[bond] = in_bottom, in_top
+                    in_lower = _joined(neighbours, lower, bond, work)
+                    in_upper = in_lower  # sites joined in the lower state are joined in the upper
+                    if not in_lower and differing:
+                        in_upper = _joined(neighbours, upper, bond, work)
+                differing += np.int64(in_upper != in_lower) - np.int64(upper[bond] != lower[bond])
+                lower[bond], upper[bond] = in_lower, in_upper
         if differing == 0:
-            return _colour_clusters(neighbours, bottom, n_colours, key, 0), True
+            return _colour_clusters(neighbours, lower, n_colours, key, 0), True
         past *= 2
     return np.zeros(n_sites, np.uint8), False
 

@@ -19,22 +19,17 @@ from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.testbeds import rbm_kernels
 from pymc_bdmc.testbeds.rbm_kernels import Layer
 
-_BLOCK = 14
-"""Number of units enumerated by one compiled call; chosen for tables of 128 KiB."""
+_BLOCK = 14  # units enumerated by one compiled call; chosen for tables of 128 KiB
 
-_NEVER = np.zeros(1, np.uint8)
-"""Flag for calls that are never stopped."""
+_NEVER = np.zeros(1, np.uint8)  # flag for calls that are never stopped
 
 
 class RBMState(NamedTuple):
-    """States of n chains, and their ℓ."""
+    """States of n chains: units, float32 zeros and ones, and ℓ, shape (n,), nats."""
 
     visible: np.ndarray
-    """Visible units, shape (n, V), float32, 0 or 1."""
     hidden: np.ndarray
-    """Hidden units, shape (n, H), float32, 0 or 1."""
     log_likelihood: np.ndarray
-    """ℓ, shape (n,), nats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,13 +395,7 @@ def anneal(
 
 @dataclass(frozen=True)
 class MachineChains:
-    """Chains of a machine and the burn-in of their starts at β = 1, as given to `anneal`.
-
-    Raises
-    ------
-    ValueError
-        Names the field.
-    """
+    """Chains of a machine and the burn-in of their starts at β = 1, as given to `anneal`."""
 
     rbm: RBM
     burn_in: int = 1000

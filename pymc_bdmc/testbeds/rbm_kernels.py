@@ -1,10 +1,8 @@
 """Sweep many chains of a restricted Boltzmann machine by compiled block Gibbs updates.
 
-A sweep consists of two matrix products (BLAS, single precision) and two passes over the units. The
-two layers play symmetric parts, so the kernels are written for a layer x, which conditions first,
-and a layer y. These are (visible, hidden) in a forward chain and (hidden, visible) in reverse. With
-c the prior log odds of a unit and d the contribution of the likelihood, the log odds of y_j at β
-given x are c_j + β (d_j + (x M)_j).
+Kernels are written for a layer x, which conditions first, and a layer y: (visible, hidden) in a
+forward chain and (hidden, visible) in reverse. With c the prior log odds of a unit and d the
+contribution of the likelihood, the log odds of y_j at β given x are c_j + β (d_j + (x M)_j).
 """
 
 import math
@@ -14,34 +12,25 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-LANES = 16
-"""Number of random streams of a chain, which fit into one AVX-512 register."""
+LANES = 16  # random streams of a chain, which fit into one AVX-512 register
 
 _single = np.float32
 _word = np.uint32
-_POWER_OF_TWO = (
+_POWER_OF_TWO = (  # minimax polynomial of 2^f on [0, 1)
     _single(1.8775767e-3), _single(8.9893397e-3), _single(5.5826318e-2), _single(2.4015361e-1),
     _single(6.9315308e-1), _single(9.9999994e-1),
 )  # fmt: skip
-"""Minimax polynomial of 2^f on [0, 1)."""
-
-_EXPONENTIAL = tuple(1 / math.factorial(n) for n in range(12, -1, -1))
-"""Taylor series of e^r, for |r| ≤ log(2)/2."""
-
+_EXPONENTIAL = tuple(1 / math.factorial(n) for n in range(12, -1, -1))  # series of e^r
 _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; NaN stays NaN
 
 
 class Layer(NamedTuple):
-    """Layer of n chains: log odds c + β d without input, weights to the other layer, and units."""
+    """Layer of n chains, all float32, with log odds c + β d without input."""
 
     c: np.ndarray
-    """Log odds c, shape (n_units,), float32."""
     d: np.ndarray
-    """Log odds d, shape (n_units,), float32."""
-    weights: np.ndarray
-    """Weights, shape (n_units, units of the other layer), float32."""
-    units: np.ndarray = np.empty((0, 0), np.float32)
-    """Zeros and ones, shape (n, n_units), float32; changed in place."""
+    weights: np.ndarray  # to the other layer, shape (n_units, units of the other layer)
+    units: np.ndarray = np.empty((0, 0), np.float32)  # (n, n_units), changed in place
 
 
 @njit(inline="always", cache=True)
@@ -75,8 +64,7 @@ def _exp_double(x):
 def _sample(layer, inputs, beta, streams, uniforms, units):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
-    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021). The upper 23 bits of a word
-    give a uniform number, so probabilities are exact to 2^−23.
+    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021), used to 23 bits.
     """
     c, d = layer.c, layer.d
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
@@ -182,10 +170,7 @@ def anneal(x, y, constant, streams, betas, forward, integrated, stop):
 
 @njit(cache=True, nogil=True)
 def sweep(x, y, constant, streams, betas, n_sweeps, stop):
-    """Sweep n chains in place, each at its own β, and return ℓ (n,); see `anneal`.
-
-    If ``stop`` is set, the current sweep is the last one.
-    """
+    """Sweep n chains in place, each at its own β, up to a ``stop``, and return ℓ (n,)."""
     n = len(x.units)
     ell, to_x, still = np.empty(n), np.empty_like(x.units), np.zeros_like(y.d)
     for _ in range(n_sweeps):
@@ -212,16 +197,15 @@ def free_energies(biases, inputs):
 def enumerate_states(biases, inputs, others, weights):
     """Return the log marginal weights of all 2^k states of a layer, summed over the other layer.
 
-    Neighbours in the Gray code differ in one unit, so each state needs one addition per unit of the
-    other layer. Unit j of state s is bit j of s. ``inputs`` are the log odds of the other layer in
-    state 0, ``others`` a log weight common to all states, and ``weights`` have shape (k, m).
+    Unit j of state s is bit j of s. ``inputs`` are the log odds of the other layer in state 0,
+    ``others`` a log weight common to all states, and ``weights`` have shape (k, m).
     """
     k, m = weights.shape
     out = np.empty(1 << k)
     logits = inputs.copy()
     zero = np.zeros(m)
     state, own = 0, others
-    for i in range(1 << k):
+    for i in range(1 << k):  # in the Gray code, so that one unit changes
         out[state] = own + _log_sum(zero, logits, zero, 1.0)
         unit = 0  # the lowest set bit of i + 1 changes next
         while unit < k and not (i + 1) >> unit & 1:

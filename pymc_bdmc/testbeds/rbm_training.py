@@ -201,10 +201,7 @@ def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RB
 
 
 class _Tracker:
-    """Chains of simulated tempering that track log Z_β of a machine during training.
-
-    The machine starts with zero weights and its prior's biases, so log Z_β = β log Σ_x exp(a·v).
-    """
+    """Chains of simulated tempering that track log Z_β from zero weights, β log Σ_x exp(a·v)."""
 
     def __init__(self, rbm: RBM, chains: int, temperatures: int, rng: np.random.Generator):
         self.rng = rng

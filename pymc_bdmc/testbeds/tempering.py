@@ -30,10 +30,9 @@ from pymc_bdmc.results.write import run_attributes
 
 
 class _Chains:
-    """Chains on the ladder, with their states and places, the guess log Ẑ and all draws so far.
+    """Chains on the ladder, with states, places, the guess log Ẑ, and ``drawn`` draws by guess.
 
-    Each element of ``drawn`` has the draws with one guess. Every phase ends early if ``stop`` is
-    set.
+    Every phase ends early if ``stop`` is set.
     """
 
     def __init__(self, system, betas, chains, rng, progress, stop):
@@ -58,13 +57,10 @@ class _Chains:
         return ell, drawn_at, q
 
     def learn(self, most: int) -> None:
-        """Run the Wang-Landau start, which raises log Ẑ at visited β with decreasing rates.
-
-        A stage ends when all |r_k − ĉ_k| K are below a half, and then the rate is halved, down to
-        1/64. Both are chosen.
-        """
+        """Run the Wang-Landau start, which raises log Ẑ at visited β with decreasing rates."""
         K, rate = len(self.betas), 1.0
         visits, length = np.zeros(K), 0
+        # The rate is halved when all |r_k − ĉ_k| K are below a half; both limits are chosen.
         while rate > 1 / 64 and self.sweeps < most and not self.stop[0]:
             q = self.sweep("start")[2].mean(axis=0)
             self.log_z += rate * (K * q - 1)

@@ -11,12 +11,6 @@ from pymc_bdmc.density.refuse import angles
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import interquartile_range
 
-LEARNING = 500
-"""Number of joint draws that set the scale of the features. These draws are not tested."""
-
-MOST_PAIRS = 45
-"""Largest number of products of two elements. If there are more pairs, random ones are chosen."""
-
 SHAPES = ("location", "spread", "skewness", "tails")
 """Properties of every value that are compared."""
 
@@ -33,8 +27,8 @@ class Features:
     skewness and tails (Neyman 1937, Smooth test for goodness of fit).
 
     ``draw`` returns θ from the joint distribution and sets its data in the density. Moments of the
-    observed variables are among the values if ``data`` is true. ``names`` are those of the values,
-    and ``titles`` those of the features: a property of a value, such as ``"spread of mu"``.
+    observed variables are among the values if ``data`` is true. ``titles`` are those of features,
+    such as ``"spread of mu"``.
     """
 
     def __init__(
@@ -49,13 +43,14 @@ class Features:
         self._observed = list(model.observed.items()) if data else []
         self._slopes = _gradient_of(density)
         self._angles = {model.rvs_to_values[rv].name for rv in angles(model)}
-        learned = [self._parts(draw()) for _ in range(LEARNING)]
+        learned = [self._parts(draw()) for _ in range(500)]  # draws that are not tested
         elements, slopes, _ = map(np.array, zip(*learned, strict=True))
         self._centre, self._scale = np.median(elements, axis=0), _spread(elements)
         self._steepness = _spread(slopes)
         pairs = list(combinations(range(elements.shape[1]), 2))
-        if len(pairs) > MOST_PAIRS:
-            pairs = [pairs[i] for i in rng.choice(len(pairs), MOST_PAIRS, replace=False)]
+        most = 45  # products of two elements
+        if len(pairs) > most:
+            pairs = [pairs[i] for i in rng.choice(len(pairs), most, replace=False)]
         self._pairs = np.array(pairs, dtype=int).reshape(-1, 2).T
         values = np.transpose([self._values(*parts) for parts in learned])
         self._learned = list(zip(*map(_midranks, values), strict=True))

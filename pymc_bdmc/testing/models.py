@@ -19,15 +19,11 @@ from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.support import repeated_elements, repeats
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
-from pymc_bdmc.testing.bets import Bets, odds_bets, unit_bets
+from pymc_bdmc.testing.bets import Bets, Check, odds_bets, unit_bets
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Target
-from pymc_bdmc.testing.trial import Check
 
 LogDensity = Callable[[Point], float]
-
-LogBayesFactor = Callable[[Mapping[str, np.ndarray]], float]
-"""Function from data, by observed variable, to log p(y|model_1) − log p(y|model_0), nats."""
 
 
 def check_prior_sampler(
@@ -165,7 +161,6 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     target = Target(density)
 
     def slope(point: Point, name: str, place: tuple[int, ...], step: float) -> float:
-        """Return the central difference with respect to one element."""
         change = np.zeros_like(point[name])
         change[place] = step
         above, below = (target({**point, name: point[name] + sign * change}) for sign in (1, -1))
@@ -377,7 +372,7 @@ def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[P
 
 
 def check_bayes_factor(
-    log_bayes_factor: LogBayesFactor,
+    log_bayes_factor: Callable[[Mapping[str, np.ndarray]], float],
     model_0: pm.Model,
     model_1: pm.Model | None = None,
     *,
@@ -390,13 +385,12 @@ def check_bayes_factor(
     Let BF = p(y|model_1)/p(y|model_0). On data from model_0 the mean of BF is 1, and on data from
     model_1 the mean of 1/BF is 1. If a fair coin chooses the model of each data set, the odds of
     model_1 given BF are BF itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the
-    robust use of Bayes factors). Bets against each of these three statements are settled after
-    every data set.
+    robust use of Bayes factors). Every data set decides bets against these three statements.
 
     Parameters
     ----------
     log_bayes_factor : callable
-        Function from data, a dict by observed variable, to log BF in nats.
+        Function from data, a mapping by observed variable, to log BF in nats.
     model_0 : pymc.Model
     model_1 : pymc.Model, optional
         Model with the same observed variables. Without this model only the mean under model_0 is
@@ -463,7 +457,7 @@ def check_bayes_factor(
     if model_1:
         names += ["mean of 1/BF on data from model_1 above 1", "odds of model_1 are not BF"]
     bets = Bets(*([name] for name in names))
-    check.settle(bets, observe)
+    check.bet(bets, observe)
     subject = getattr(log_bayes_factor, "__name__", "log_bayes_factor")
     blind_to = ["faults on data that neither model gives"]
     if not model_1:

@@ -1,10 +1,13 @@
-"""Report the result of a check, with its evidence, its cost and the seed that repeats it."""
+"""Report the result of a check, and run checks for the pytest fixture ``bdmc``."""
 
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from html import escape
+from inspect import signature
 from typing import Any, Literal
 
+from pymc_bdmc import testing  # which imports this module, so only methods use it
 from pymc_bdmc.base.streams import Entropy
 
 
@@ -84,7 +87,6 @@ class Report:
 
     @property
     def _rows(self) -> list[tuple[str, str]]:
-        """Return the rows without the title."""
         threshold = f"from {1 / self.alpha:.3g} on" if self.kind == "e-value" else "up to alpha"
         repeat = f"repeat it with random_seed={self.random_seed}"
         return [
@@ -131,3 +133,39 @@ class CheckFailed(AssertionError):
     def __init__(self, report: Report):
         super().__init__(str(report))
         self.report = report
+
+
+class Checks:
+    """The checks of `pymc_bdmc.testing` for the pytest fixture ``bdmc``; they raise if they fail.
+
+    The k-th check of a test gets alpha/(k(k + 1)). For any number of checks these shares add up to
+    less than the alpha of the test. Reports are added to ``reports`` as dictionaries.
+    """
+
+    def __init__(self, alpha: float, budget: int | None, reports: list[dict]):
+        self._alpha, self._reports, self._called = alpha, reports, 0
+        self._options = {} if budget is None else {"budget": budget}
+
+    def __getattr__(self, name: str):
+        if not name.startswith("check_") or name not in testing.__all__:
+            raise AttributeError(f"bdmc: there is no check named {name!r}")
+        return partial(self._run, getattr(testing, name))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in testing.__all__ if name.startswith("check_")]
+
+    def _run(self, check, *subjects, **options) -> Report:
+        __tracebackhide__ = True
+        if "alpha" in options:
+            raise TypeError(
+                "bdmc: a check in a test gets its alpha from the session; mark the test "
+                "@pytest.mark.bdmc(alpha=…) to give it more."
+            )
+        if "alpha" in signature(check).parameters:  # the others are deterministic
+            self._called += 1
+            options["alpha"] = self._alpha / (self._called * (self._called + 1))
+        report = check(*subjects, **self._options | options)
+        self._reports.append(report.to_dict())
+        if not report.passed:
+            raise CheckFailed(report)
+        return report

@@ -93,8 +93,7 @@ class Subject:
     says_reversal: bool
     """Whether the reversal is known or stated, not just assumed to be the kernel itself."""
     run: Callable[[Direction, Point | None, np.random.Generator], Any]
-    """Function that makes a run, from its direction, its start if it is reverse, and a generator.
-    """
+    """Function of the direction, the start of a reverse run, and a generator."""
 
     def chain(
         self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
@@ -114,8 +113,6 @@ class Subject:
 
 
 class _TransitionKernel:
-    """Kernel of a plain function."""
-
     def __init__(self, transition: Transition, target: Target, betas: np.ndarray):
         self._transition, self._target, self._betas = transition, target, betas
 
@@ -142,16 +139,9 @@ class _TransitionKernel:
 def make_subject(
     step: Sampler, density: TemperedDensity, betas: np.ndarray, task: PilotTask
 ) -> Subject:
-    """Convert a sampler, in any form that `Sampler` lists, to a `Subject`.
+    """Convert a sampler in any form to a `Subject`, tuned on the data of the task.
 
-    A pilot tunes it on the data of the task, which are not used in the check.
-
-    Raises
-    ------
-    TypeError
-        For an instance of a step method or of a kernel, since it has its own density.
-    ValueError
-        If a step method cannot be built or frozen.
+    An instance of a step method or of a kernel raises an error, since it has its own density.
     """
     whole = _unwrapped(step)
     is_class = isinstance(whole, type)

@@ -12,7 +12,7 @@ def share_that_ever_wins(pays) -> float:
     """Return the share of processes whose e-value reaches 1/α at any time."""
     bets, winners = Bets([str(i) for i in range(PROCESSES)]), set()
     for _ in range(LENGTH):
-        bets.settle(pays())
+        bets.pay(pays())
         winners.update(bets.findings(ALPHA))
     return len(winners) / PROCESSES
 
@@ -70,10 +70,10 @@ def test_payoffs_have_mean_one_at_fair_odds():
 
 def test_who_has_lost_everything_stays_without():
     bets = Bets(["group"], ["another"])
-    bets.settle(np.array([[-np.inf]]), 0.0)
-    bets.settle(np.array([[np.inf]]), np.array([[0.0]]))
+    bets.pay(np.array([[-np.inf]]), 0.0)
+    bets.pay(np.array([[np.inf]]), np.array([[0.0]]))
     assert bets.evidence == 0.5
-    bets.settle(0.0, np.array([[np.inf]]))
+    bets.pay(0.0, np.array([[np.inf]]))
     assert bets.evidence == np.inf
     assert bets.findings(alpha=0.01) == ("another",)
 
