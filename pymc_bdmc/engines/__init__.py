@@ -8,7 +8,7 @@ import numpy as np
 from pymc_bdmc.density.compiled import NoGradient, NotJittable
 from pymc_bdmc.density.support import check_prior
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.engine import CompiledEngine as CompiledEngine
+from pymc_bdmc.engines.compiled import CompiledEngine as CompiledEngine
 from pymc_bdmc.engines.steps import StepEngine as StepEngine
 from pymc_bdmc.kernels import NamedKernel, Step
 from pymc_bdmc.run.loop import anneal as anneal

@@ -16,7 +16,7 @@ from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.systems import ModelSystem, States
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
-from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.pilots.pilot import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
 from pymc_bdmc.run.loop import anneal
 from pymc_bdmc.run.tasks import AnnealTask, PilotTask

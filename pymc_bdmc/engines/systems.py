@@ -8,7 +8,7 @@ import numpy as np
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.kernels.state import (
     Parameters,
     copy_vector,

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.normal import copy_vector as copy_vector
+from pymc_bdmc.reference.metric import copy_vector as copy_vector
 from pymc_bdmc.reference.student import Reference, refer
 
 

@@ -29,8 +29,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
     tempered,
 )
-from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.normal import standard_normal
+from pymc_bdmc.reference.metric import Metric, standard_normal
 from pymc_bdmc.reference.student import Reference
 
 

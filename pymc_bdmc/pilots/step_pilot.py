@@ -11,7 +11,7 @@ from pymc_bdmc.base.types import Point, Tuning
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
 from pymc_bdmc.kernels.steps import summarize
-from pymc_bdmc.pilots.mean_curve import MeanCurve
+from pymc_bdmc.pilots.pilot import MeanCurve
 
 PILOT_STEPS, STRIDE_STEPS = 150, 50
 """Numbers of steps at each temperature of the pilot, and at intermediate ones. Chosen."""

@@ -6,8 +6,7 @@ from scipy.special import softmax
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.density.graph import row_ends
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, MOST_TRIALS
-from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.engines.problem import Counted, Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population

@@ -15,9 +15,8 @@ from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.refuse import no_reference_for
 from pymc_bdmc.density.structure import heavy_tailed, latent_variables, with_necks
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
+from pymc_bdmc.engines.problem import Counted, Problem
+from pymc_bdmc.engines.runs import annealed, at_the_end, weighed
 from pymc_bdmc.engines.systems import ModelSystem, TunedKernel, advance_compiled
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import FEW_PRIOR_STATES, PRIOR_STATES, Fit, Fitting
@@ -26,12 +25,13 @@ from pymc_bdmc.fits.nested import Structure
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
-from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.pilots.pilot import (
     MEMBERS,
     MOST_ITERATIONS,
+    PRIOR_DRAWS,
     MoveStage,
     Trace,
+    collect_starts,
     move_population,
     pilot,
     refit,
