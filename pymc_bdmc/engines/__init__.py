@@ -31,8 +31,8 @@ def make_engine(
 ) -> CompiledEngine | StepEngine:
     """Return the compiled engine if it supports the model and options, else PyMC's step methods.
 
-    ``betas`` is the schedule of step methods, unless a task has its own. ``in_turn`` is the order
-    of observations on a path of the data. See `sample_bdmc` for the other options.
+    ``betas`` is the schedule of step methods, unless a task has its own; ``in_turn`` is the order
+    of observations on a path of the data.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or isinstance(step, str | NamedKernel)):

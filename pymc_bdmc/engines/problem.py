@@ -1,4 +1,4 @@
-"""The compiled path of densities on given data, with draws from its start."""
+"""Compiled densities on given data: a path with draws from its start, and log p + ℓ for fits."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -20,29 +20,15 @@ from pymc_bdmc.run.loop import Stopped
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The compiled path of densities on given data, with draws from its start.
-
-    Attributes
-    ----------
-    density : TemperedDensity
-        The path in PyTensor, which draws from the prior and explains errors.
-    jitted : JittedDensity
-        The layout of θ and of the data.
-    target : Target
-        The path for the compiled loops.
-    data : mapping of str to ndarray
-        Observed data.
-    stop : ndarray of shape (1,)
-        Flag that ends all work once it is set.
-    has_gradient : bool
-        Whether the density has a gradient.
-    """
+    """The compiled path of densities on given data, with draws from its start."""
 
     density: TemperedDensity
+    """The path in PyTensor, which draws from the prior and explains errors."""
     jitted: JittedDensity
     target: Target
     data: Mapping[str, np.ndarray]
     stop: np.ndarray
+    """Flag that ends all work once it is set, shape (1,)."""
     has_gradient: bool
 
     def on(self, data: Mapping[str, np.ndarray]) -> "Problem":
@@ -137,7 +123,7 @@ def terms_of(target, thetas, terms):
 
 
 class Counted(Density):
-    """log p + ℓ of a problem whose path starts at the prior.
+    """log p + ℓ of a problem whose path starts at the prior, with a count of evaluations.
 
     Every evaluation raises `Stopped` once Ctrl-C has set the problem's flag.
     """
@@ -155,13 +141,13 @@ class Counted(Density):
         return self._problem.draw(n, rng)
 
     def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
-        """Return ℓ and its gradient."""
+        """ℓ and its gradient."""
         (value,), (gradient,) = self.slopes(theta[None], whole=False)
         return float(value), gradient
 
     @contextmanager
     def _counting(self, n: int) -> Iterator[None]:
-        """Count n evaluations, and time the first calls: to read the clock can take longer.
+        """Count n evaluations, and time the first calls, since to read the clock can take longer.
 
         The least time counts, since calls for few states take longer for each.
         """
@@ -191,7 +177,7 @@ class Counted(Density):
     def slopes_in(self, latent: ndarray) -> Slopes:
         """Return a function like `slopes`, with gradients in some elements of θ and zeros else.
 
-        What depends on the other elements alone is computed once for rows in which these are equal.
+        If rows differ in these elements alone, the part without them is computed once.
         """
         conditional = self._problem.jitted.conditional(latent)
         if conditional is None:

@@ -27,8 +27,7 @@ def annealed(
 ) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped.
 
-    A chain may move to prior draws along the path; populations do not need this. Raises a
-    FloatingPointError that names β and the variables if a log density is +∞.
+    A chain may move to prior draws along the path; populations do not need this.
     """
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
@@ -95,7 +94,7 @@ def run_plan(
 
 
 def _stride(problem: Problem, n_betas: int) -> int:
-    """Return the number of transitions between moves of a chain to fresh prior draws."""
+    """Number of transitions between moves of a chain to fresh prior draws."""
     most = 512 if problem.density.prior.batches else 32  # draws one by one take longer; chosen
     return max(FRESH_STRIDE, -(-n_betas // most))
 
@@ -125,7 +124,7 @@ def start_of_chain(
 
 
 def _first_supported(problem: Problem, thetas: np.ndarray) -> int | None:
-    """Return the index of the first row in S."""
+    """Index of the first row in S."""
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
@@ -163,8 +162,8 @@ def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
     return np.add.reduceat(gains, [0, *ends[:-1]])
 
 
-def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
-    """Weight draws from the reference, with θ* among them in a reverse run; None if stopped."""
+def weighted_draws(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+    """Return draws with importance weights, θ* among them in a reverse run; None if stopped."""
     reference, n, density = task.tuning.reference, task.particles, Counted(problem)
     of_start: dict[str, float] = {}
     try:

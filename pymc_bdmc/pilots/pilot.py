@@ -50,20 +50,7 @@ def collect_starts[S](
 
 
 class MeanCurve:
-    """Stages of a pilot, close enough to estimate E_β[ℓ] between them; begins with ℓ of the prior.
-
-    Examples
-    --------
-    With ℓ of a normal observation the mean is linear in β while β is small:
-
-    >>> import numpy as np
-    >>> from pymc_bdmc.pilots.pilot import MeanCurve
-    >>> ells = np.linspace(-1, 0, 100)
-    >>> curve = MeanCurve(ells)
-    >>> curve.add(curve.next_beta(), ells + 0.1)
-    >>> bool((np.diff(curve.mean_log_likelihood) >= 0).all())
-    True
-    """
+    """Stages of a pilot, from the prior on, close enough to estimate E_β[ℓ] between them."""
 
     def __init__(self, prior_log_likelihood: np.ndarray):
         self._beta, self._ells = 0.0, prior_log_likelihood
@@ -89,12 +76,12 @@ class MeanCurve:
 
     @property
     def betas(self) -> np.ndarray:
-        """Return β of the stages and between them, increasing from 0."""
+        """β of the stages and between them, increasing from 0."""
         return np.concatenate(self._betas)
 
     @property
     def mean_log_likelihood(self) -> np.ndarray:
-        """Return E_β[ℓ] at `betas`, nats, made monotone in β."""
+        """E_β[ℓ] at `betas`, nats, made monotone in β."""
         return isotonic_regression(np.concatenate(self._means)).x
 
 
@@ -192,9 +179,9 @@ def pilot(
     """Move a population from the prior to the posterior, and tune the kernel at every β.
 
     The effective sample size of the last samples limits the next β. The samples, weighted for it,
-    give the metric. `MEMBERS` of them are drawn and moved `ITERATIONS` times, which gives the step
-    size and E_β[ℓ]. At β = 1 the moves go on until the members mix, or for ``longest`` iterations.
-    Only the tuning is used later, so nothing here needs to be unbiased.
+    give the metric; moves of `MEMBERS` of them give the step size and E_β[ℓ]. At β = 1 the moves go
+    on until the members mix, or for ``longest`` iterations. Only the tuning is used later, so
+    nothing here needs to be unbiased.
 
     ``thetas`` are draws from the prior, or from the ``reference``, and ``ells`` their ℓ. The first
     n elements of θ are continuous. Returns None if the pilot was stopped.
@@ -235,15 +222,12 @@ def pilot(
 
 
 def refit(known: Tuning, population: np.ndarray, move: MoveStage, n: int) -> Tuning | None:
-    """Fit a reference to other data, starting from the reference of a known tuning.
+    """Fit a reference to other data, starting from draws of the reference of a known tuning.
 
-    The members start at draws from the known reference and move at β = 1, with the known metric and
-    step size, until they mix; the first moves are left out. This needs far fewer gradients than a
-    pilot from the prior, but fails if the posteriors are far apart.
-
-    The rows of the ``population`` are draws from the known reference, and all elements are
-    continuous. Returns the known tuning with a new ``fit`` and ``rhat``, which is above `MAX_RHAT`
-    if the members did not mix, or still moved away together; None if it was stopped.
+    These ``population`` rows move at β = 1, with the known metric and step size, until they mix,
+    which needs far fewer gradients than a pilot from the prior. It fails if the posteriors are far
+    apart: then the new ``rhat`` is above `MAX_RHAT`. All elements are continuous. Returns None if
+    stopped.
     """
     parameters, n_gradients = known.kernels.row(-1), 0
     first, n_iterations = True, 3 * ITERATIONS
@@ -290,8 +274,8 @@ def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric
 def _rhat(trace: Trace) -> float:
     """Return the largest R̂ of the elements of θ and of ℓ over members.
 
-    The variance within members is the median over them. One member that moves far away would raise
-    a mean so much that members which stand still in different places would seem to mix.
+    The variance within members is their median. One member that moves far away would raise a mean
+    so much that members that stay in different places would seem to mix.
     """
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     within = np.median(values.var(axis=0, ddof=1), axis=0)
@@ -302,11 +286,11 @@ def _rhat(trace: Trace) -> float:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # as in `_rhat`
 def _stillness(trace: Trace) -> float:
-    """Return a p-value of the hypothesis that members do not move away together.
+    """Return a p-value of the hypothesis that members do not move away together, which R̂ misses.
 
-    R̂ over members does not see that. If they are at the posterior, the mean over the second half
-    of the moves less that over the first half is zero on average, for each element of θ and ℓ. A t
-    test over the independent members shows whether it is, Bonferroni corrected for the elements.
+    At the posterior, the mean over the second half of the moves less that over the first half is
+    zero on average. A t test over members shows whether it is, Bonferroni corrected for θ's
+    elements and ℓ.
     """
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     half = len(values) // 2
@@ -341,10 +325,10 @@ def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
 def move_population(target, kernel, setting, population, adapts, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
-    Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
-    is true, it corrects the step size by the usual acceptance. Also returned are the acceptance,
-    both as averages over the second half of the iterations, and the number of gradients. If
-    ``stop[0]`` is set it ends early, with meaningless results.
+    Every iteration moves all rows of ``population``, is written to the ``trace``, and corrects the
+    step size if ``adapts``. Also returned are the acceptance, like the step size an average over
+    the second half of the iterations, and the number of gradients. If ``stop[0]`` is set, the
+    results mean nothing.
     """
     n_iterations, n_members = trace.ells.shape
     beta, (metric, step_size, widths), draw, reverse = setting
@@ -390,8 +374,8 @@ def move_population(target, kernel, setting, population, adapts, rng, stop, trac
 def usual_acceptance(accepted, means):
     """Return the mean acceptance of the members that are not stuck, or of all if half of them are.
 
-    A member is stuck if its mean acceptance in a stage is below 0.05. Members in the neck of a
-    funnel would need steps so short that no other member would move.
+    A stuck one has a mean acceptance below 0.05 in a stage. In the neck of a funnel it would need
+    steps so short that no other member would move.
     """
     moving = accepted[means >= 0.05]  # chosen
     return moving.mean() if 2 * moving.size > accepted.size else accepted.mean()

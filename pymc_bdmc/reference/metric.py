@@ -1,4 +1,4 @@
-"""Metric of the compiled kernels: a covariance of diagonal plus low-rank form."""
+"""Metric of the compiled kernels, of diagonal plus low-rank form; and standard normal numbers."""
 
 import math
 from typing import NamedTuple
@@ -29,7 +29,10 @@ _WIDTHS, _DENSITIES, _INSIDE = _ziggurat()
 
 @njit(nogil=True, cache=True, allocates=False)
 def standard_normal(rng):
-    """Draw by the ziggurat method (Marsaglia and Tsang 2000), mostly from one uniform number."""
+    """Draw by the ziggurat method (Marsaglia and Tsang 2000), mostly from one uniform number.
+
+    Seeds give the same numbers in all versions of numba.
+    """
     while True:
         place = _LAYERS * rng.random()
         layer = int(place)
@@ -144,8 +147,8 @@ def estimate_metric(
     arXiv:2603.18845.
 
     Samples and gradients have shape (N, n); gradients are all 0 if not known. With more than
-    `MAX_DENSE` elements the metric is diagonal. Then one for moves uses the gradients only, since
-    step sizes are limited by the stiffest directions, on which ℓ depends most.
+    `MAX_DENSE` elements the metric is diagonal; ``for_moves`` it then uses the gradients only,
+    since the stiffest directions, on which ℓ depends most, limit step sizes.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights

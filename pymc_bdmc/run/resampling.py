@@ -46,8 +46,8 @@ def update_weights(weights, ells, increment):
     """Multiply normalised weights by exp(increment · ℓ) and normalise them, in place.
 
     The log of the mean weight grows by increment · ``highest`` + ``rest``: the largest ℓ of a
-    particle with positive weight, and a remainder, which is −∞ if every weight becomes zero. This
-    form avoids rounding errors if some particles have a very low ℓ, such as −10^20.
+    particle with positive weight, and a remainder, −∞ if every weight becomes zero. This form
+    avoids rounding errors if some particles have a very low ℓ, such as −10^20.
     """
     highest, total = -np.inf, 0.0
     for i in range(weights.size):
