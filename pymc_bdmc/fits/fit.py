@@ -335,8 +335,8 @@ class Fitting:
             found["runs from the prior"] = self._is_rare(reference, reached, log_f - log_ml).mean()
         if not reference.knows_tails and density.has_gradient:
             (rng,) = self._rng.spawn(1)
-            # Chosen: 16 find a concentric shell exactly; if a fit misses 0.4 % of a skewed posterior,
-            # one set of 16 in seven finds more than `MISSED`, so that 256 must confirm it.
+            # Chosen: 16 find a concentric shell exactly; if a fit misses 0.4 % of a skewed
+            # posterior, one set of 16 in seven finds more than `MISSED`, hence the 256.
             for rays in (16, 256):
                 share = share_beyond(reference.core, density, self._prior, log_ml, rays, rng)
                 if share <= MISSED:

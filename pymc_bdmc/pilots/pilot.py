@@ -28,6 +28,14 @@ from pymc_bdmc.run.resampling import systematic
 
 PRIOR_DRAWS = 512
 """Number of prior draws with finite ℓ, over all pilots on a data set."""
+MEMBERS = 32
+"""Number of members of a pilot population. Chosen."""
+ITERATIONS = 8
+"""Number of moves of every member in a stage; the first stage has three times this number."""
+MOST_ITERATIONS = 64
+"""Most moves of the last stage, which is repeated with twice the length until members mix."""
+LEAST_STILLNESS = 0.1
+"""Members go on moving if the p-value of `_stillness` is lower. A false alarm costs a few moves."""
 
 
 def collect_starts[S](
@@ -128,16 +136,6 @@ def _mean_between(betas, below, ells_below, above, ells_above) -> np.ndarray:
         from_above = softmax((beta - above) * ells_above) @ ells_above
         means.append((1 - near) * from_below + near * from_above)
     return np.array(means)
-
-
-MEMBERS = 32
-"""Number of members of a pilot population. Chosen."""
-ITERATIONS = 8
-"""Number of moves of every member in a stage; the first stage has three times this number."""
-MOST_ITERATIONS = 64
-"""Most moves of the last stage, which is repeated with twice the length until members mix."""
-LEAST_STILLNESS = 0.1
-"""Members go on moving if the p-value of `_stillness` is lower. A false alarm costs a few moves."""
 
 
 class Trace(NamedTuple):

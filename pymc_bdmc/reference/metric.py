@@ -9,6 +9,13 @@ from scipy.linalg import eigh
 
 from pymc_bdmc.base.compiling import njit
 
+MAX_DENSE = 200
+"""Most elements of θ for which the metric has directions."""
+NOTABLE = 1.5
+"""Smallest ratio of variances for which a direction is used."""
+SHRINKAGE = 1e-6
+"""Share of the identity added to covariances of scaled samples, to make them invertible."""
+
 _LAYERS = 256
 _EDGE = 3.6541528853610088  # where the tail begins, and the area of a layer: Marsaglia and Tsang
 _AREA = 0.00492867323399
@@ -58,14 +65,6 @@ def copy_vector(source, target):
     """
     for i in range(source.size):
         target[i] = source[i]
-
-
-MAX_DENSE = 200
-"""Most elements of θ for which the metric has directions."""
-NOTABLE = 1.5
-"""Smallest ratio of variances for which a direction is used."""
-SHRINKAGE = 1e-6
-"""Share of the identity added to covariances of scaled samples, to make them invertible."""
 
 
 class Metric(NamedTuple):

@@ -18,10 +18,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import (
-    CompiledKernel,
-    Setting,
-)
+from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.loop import Stopped
