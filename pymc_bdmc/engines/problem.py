@@ -123,10 +123,7 @@ def terms_of(target, thetas, terms):
 
 
 class Counted(Density):
-    """log p + ℓ of a problem whose path starts at the prior, with a count of evaluations.
-
-    Every evaluation raises `Stopped` once Ctrl-C has set the problem's flag.
-    """
+    """log p + ℓ of a problem that starts at the prior; calls are counted, and stopped by Ctrl-C."""
 
     evaluations = 0
     seconds = np.nan

@@ -25,10 +25,7 @@ Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
 def annealed(
     problem: Problem, moves: CompiledKernel, task: AnnealTask, rng: np.random.Generator
 ) -> Run | None:
-    """Anneal one run from its own starts; None if it was stopped.
-
-    A chain may move to prior draws along the path; populations do not need this.
-    """
+    """Anneal one run from its own starts; None if it was stopped."""
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
     rows, stride = problem.jitted.rows, _stride(problem, len(betas))
@@ -67,7 +64,7 @@ def run_plan(
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """Run a chain or a population, and fill the record; return ends, weights and ancestors.
 
-    In a reverse run the first particle is annealed to the prior, and then the others to β = 1.
+    In reverse the first particle is annealed to the prior, and then the others to β = 1.
     """
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
     n, first = len(ends), 1 if plan.reverse else 0

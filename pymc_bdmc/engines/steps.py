@@ -24,10 +24,7 @@ from pymc_bdmc.run.workers import Workers, open_workers
 
 
 class StepEngine:
-    """Compiled density and step methods, shared by all chains of a process.
-
-    ``betas`` is the schedule, unless a task has its own.
-    """
+    """Density and step methods of a process; ``betas`` is the schedule of tasks without one."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
     pilots = 2

@@ -23,10 +23,9 @@ from pymc_bdmc.run.chain import Table
 
 
 class TunedKernel:
-    """Compiled kernels K_1 … K_T, or their reversals, as a `Kernel`.
+    """Compiled kernels K_1 … K_T, or their reversals, on the data at the last `reset`: a `Kernel`.
 
-    The data are those of the last `reset`. At every multiple of ``stride`` K_t proposes to move to
-    the next of the prior ``draws``.
+    At every multiple of ``stride`` K_t proposes to move to the next of the prior ``draws``.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ MAX_ERROR = 1.0
 def autostep(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`.
 
-    Its acceptance counts pairs of steps that turned back as rejected, so that pilots shorten the
-    step size. It diverges if a pair exhausts its halvings.
+    Pairs that turned back count as rejected, so that pilots shorten the step size. Exhausted
+    halvings count as a divergence.
     """
     proposal, momentum = work.proposal, work.momentum
     copy(state, proposal)
@@ -92,10 +92,7 @@ def join(target, beta, metric, step_size, energy, work):
 
 @njit(nogil=True, cache=True, allocates=False)
 def step_twice(target, beta, metric, step_size, start, end, velocity):
-    """Take two steps from ``start``, and write ``end``: pairs of a state and its momentum.
-
-    Return the energy of the end and the number of gradients.
-    """
+    """Write the state and momentum two steps from ``start``; return energy and gradient counts."""
     state, momentum = end
     copy(start[0], state)
     copy_vector(start[1], momentum)

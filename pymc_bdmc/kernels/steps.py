@@ -155,10 +155,7 @@ def _refuse_invalid(step: BlockedStep) -> None:
 
 
 class StepKernel:
-    """Kernel K_t of PyMC step methods applied one after the other, with adaptation frozen.
-
-    The step methods target the tempered model. Entry 0 of the schedule ``betas`` is not used.
-    """
+    """Kernel K_t of frozen PyMC step methods, applied in turn; entry 0 of ``betas`` is not used."""
 
     def __init__(
         self,

@@ -179,10 +179,8 @@ def pilot(
     The effective sample size of the last samples limits the next β. The samples, weighted for it,
     give the metric; moves of `MEMBERS` of them give the step size and E_β[ℓ]. At β = 1 the moves go
     on until the members mix, or for ``longest`` iterations. Only the tuning is used later, so
-    nothing here needs to be unbiased.
-
-    ``thetas`` are draws from the prior, or from the ``reference``, and ``ells`` their ℓ. The first
-    n elements of θ are continuous. Returns None if the pilot was stopped.
+    nothing here needs to be unbiased. ``thetas`` are draws from the prior or the ``reference``,
+    ``ells`` their ℓ; the first n elements of θ are continuous. Returns None if stopped.
     """
     curve, beta, step_size, n_gradients = MeanCurve(ells), 0.0, 0.5, 0
     samples, samples_ells = thetas, ells
@@ -222,10 +220,9 @@ def pilot(
 def refit(known: Tuning, population: np.ndarray, move: MoveStage, n: int) -> Tuning | None:
     """Fit a reference to other data, starting from draws of the reference of a known tuning.
 
-    These ``population`` rows move at β = 1, with the known metric and step size, until they mix,
-    which needs far fewer gradients than a pilot from the prior. It fails if the posteriors are far
-    apart: then the new ``rhat`` is above `MAX_RHAT`. All elements are continuous. Returns None if
-    stopped.
+    These ``population`` rows, all of them continuous, move at β = 1 with the known metric and step
+    size, until they mix. That needs far fewer gradients than a pilot from the prior. If the
+    posteriors are far apart, the new ``rhat`` is above `MAX_RHAT`. Returns None if stopped.
     """
     parameters, n_gradients = known.kernels.row(-1), 0
     first, n_iterations = True, 3 * ITERATIONS
@@ -372,8 +369,7 @@ def move_population(target, kernel, setting, population, adapts, rng, stop, trac
 def usual_acceptance(accepted, means):
     """Return the mean acceptance of the members that are not stuck, or of all if half of them are.
 
-    A stuck one has a mean acceptance below 0.05 in a stage. In the neck of a funnel it would need
-    steps so short that no other member would move.
+    Stuck ones are below 0.05 in a stage: in the neck of a funnel they would need tiny steps.
     """
     moving = accepted[means >= 0.05]  # chosen
     return moving.mean() if 2 * moving.size > accepted.size else accepted.mean()

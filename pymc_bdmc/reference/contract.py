@@ -57,8 +57,7 @@ class Density(ABC):
     def most_likely_passed(self) -> tuple[ndarray, ndarray]:
         """Return the likely states that searches passed, and log p + ℓ there.
 
-        These hold all but 10 % of the mass of a normal posterior of few elements. States on the
-        curve of a search that are as unlikely as those of many elements together are far in a tail,
+        Less likely ones than all but 10 % of a normal posterior of few elements are far in a tail,
         where no fit needs to be good.
         """
         if not self._passed:

@@ -59,10 +59,7 @@ def standard_normal(rng):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def copy_vector(source, target):
-    """Overwrite one vector by another.
-
-    Assigning slices in numba takes several times as long, and seconds to compile.
-    """
+    """Overwrite one vector by another; slices in numba take several times as long."""
     for i in range(source.size):
         target[i] = source[i]
 

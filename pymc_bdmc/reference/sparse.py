@@ -172,7 +172,7 @@ def _elimination(pattern: csr_array) -> tuple[ndarray, list[ndarray]]:
 def factorise(sparsity, entries, factors, is_definite):
     """Write the Cholesky factors of matrices, from the values of their entries, one a row.
 
-    A matrix that is not positive definite gets a larger diagonal, and is noted.
+    If one is not positive definite, this is noted, and its diagonal enlarged.
     """
     d = sparsity.order.size
     work = np.zeros(d)

@@ -66,10 +66,7 @@ class Workers:
     def run(
         self, tasks: Sequence[Any], places: Sequence[int] | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
-
-        ``places`` are the indices of the tasks to run, by default all.
-        """
+        """Yield (index, result) of the tasks at ``places``, by default all, until Ctrl-C."""
         places = range(len(tasks)) if places is None else places
         if self._executor is None:
             yield from self._run_here(tasks, places)
