@@ -79,7 +79,7 @@ from pymc_bdmc.studies.information import compare_designs as compare_designs
 from pymc_bdmc.studies.information import information_gain as information_gain
 from pymc_bdmc.studies.plan import plan as plan
 from pymc_bdmc.studies.point_null import point_null as point_null
-from pymc_bdmc.studies.pointwise_orders import pointwise_orders as pointwise_orders
+from pymc_bdmc.studies.sensitivity import pointwise_orders as pointwise_orders
 from pymc_bdmc.studies.sensitivity import sensitivity as sensitivity
 from pymc_bdmc.testbeds.tempering import temper as temper
 

@@ -35,7 +35,7 @@ class PathEngine(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager:
-        """A lock, held while the density is used."""
+        """A lock to take while the density is used."""
 
     @property
     def no_reference(self) -> str:
@@ -168,10 +168,9 @@ class DataPath(Path):
     All densities on the way are posteriors of fewer data; a schedule may add several observations
     in a step, or one in several. Rows, along the first dimension of every observed variable, must
     be independent given θ. Of the observation that is only coming a part of its log density counts.
-    Pilots do not see how long this way is: temperatures are spaced evenly, where no other schedule
-    and no number is given ten an observation, but at least 100 and at most 2000 in all. If a
-    temperature ends with each observation, as then with up to 2000 of them, `pointwise` reads their
-    predictive densities.
+    Pilots do not see how long this way is: temperatures are spaced evenly, by default ten an
+    observation, but at least 100 and at most 2000 in all. If a temperature ends with each
+    observation, as then with up to 2000 of them, `pointwise` reads their predictive densities.
 
     Parameters
     ----------
@@ -472,19 +471,7 @@ PATHS: dict[str, Path] = {path.name: path for path in (PriorPath(), FittedPath()
 
 
 def make_path(path: str | Path | None) -> Path | None:
-    """Return the path of a name; an object, or None, is returned as it is.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.paths import make_path
-    >>> make_path("prior")
-    PriorPath()
-    """
+    """Return the path of a name; an object, or None, is returned unchanged."""
     if isinstance(path, Path | None):
         return path
     check_choice("path", path, PATHS, "FittedPath(...)", "ReferencePath(...)", "None")

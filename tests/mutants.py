@@ -139,7 +139,7 @@ def compile_kernels(faults: Faults | None = None, modules: Sequence[ModuleType] 
     """Return a copy of these modules, with these faults in it."""
     faults = faults or {}
     names = "|".join(module.__name__.split(".")[-1] for module in modules)
-    imports = rf"^from pymc_bdmc\.(?:kernels|run)\.(?:{names}) import (\([^)]*\)|.*)\n"
+    imports = rf"^from pymc_bdmc\.(?:kernels|reference|run)\.(?:{names}) import (\([^)]*\)|.*)\n"
     source = "\n".join(map(inspect.getsource, modules)).replace("cache=True", "cache=False")
     source = re.sub(imports, "", source, flags=re.MULTILINE)
     if state in modules:  # Numba tells types of functions apart by what they print.

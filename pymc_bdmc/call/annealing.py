@@ -1,8 +1,9 @@
-"""The preparation of runs that anneal: pilots and scouts on every data set, and the path."""
+"""The preparation of runs that anneal: pilots, scouts, and the choice of the path."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -11,18 +12,10 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
 from pymc_bdmc.base.types import MAX_RHAT, Point, Run, Tuning
-from pymc_bdmc.call.choice import (
-    MAX_SURPLUS,
-    REMEDY,
-    Findings,
-    choose,
-    fails_from_prior,
-    missed_by_fit,
-)
 from pymc_bdmc.call.options import CHAINS, MAX_NUMBERS, MAX_STATES, MAX_TEMPERATURES
 from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
-from pymc_bdmc.estimators import log_prior_mass, refutes
+from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 from pymc_bdmc.reference.student import Reference
@@ -37,6 +30,54 @@ QUICK_RHAT = 1.25
 """Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
 schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
 where it is above, 16 states are worth 1.1."""
+SCOUTED = 0.5
+"""Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
+WORTHWHILE = 0.25
+"""Ratio of these up to which the fitted path is taken if scouts do not decide. Derived: the fitted
+path has 30 temperatures in place of 100, so above 0.3 it would save at the price of accuracy."""
+MAX_SURPLUS = 5.0
+"""Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot.
+Measured: t₃ posteriors and modes that a fit misses exceed it (docs/paths.md)."""
+MAX_SPREAD = 2.0
+"""Largest difference, in nats, between scouts that agree. Chosen."""
+REMEDY = 25.0
+"""Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
+heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
+on hierarchies of many groups, where runs from the prior give no answer."""
+
+
+class Findings(NamedTuple):
+    """Facts that pilots and scouts showed on one data set so far."""
+
+    prior_length: float
+    """Λ² of the path from the prior, nats."""
+    rhat: float
+    """Largest R̂ of the pilot from the prior at β = 1."""
+    fitted_length: float | None = None
+    """Λ² of the path from a fit, nats; None before there is a fit."""
+    prior_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the prior, nats; empty before there are any."""
+    fitted_scouts: np.ndarray = np.empty(0)
+    """log Ẑ of scouts from the fit."""
+    obstacle: str = ""
+    """Why no fitted path can be taken, whatever it looks like."""
+    is_cut: bool = False
+    """Whether the data rule out part of the region that the fit covers."""
+    peaks: int = 0
+    """Narrow modes that runs from the prior would miss."""
+    surplus: float = -np.inf
+    """Nats by which log p + ℓ − log r at the ends of scouts from the prior exceeds all values that
+    the pilot of the fitted path saw."""
+    heavy_tail: float = 0.0
+    """Pareto k of the weights of draws from the fit if it is too large, else 0."""
+
+
+class Choice(NamedTuple):
+    """The path to take and why, or what must be measured first."""
+
+    path: Literal["prior", "fitted", ""] = ""
+    reason: str = ""
+    needs: Literal["fit", "scouts", ""] = ""
 
 
 class Annealing(Preparation):
@@ -76,7 +117,6 @@ class Annealing(Preparation):
     def _pilots(
         self, data: DataSets, references: References, until_mixed: bool, key: Piloting
     ) -> dict[int, Tuning]:
-        """Run pilots on each data set, and combine them."""
         n = self._engine.pilots
         tasks = {}
         for d, observed in data.items():
@@ -196,8 +236,8 @@ class Annealing(Preparation):
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Choose a path on the first data set; return it, and why it was taken.
 
-        A path that is asked for is taken. A fitted path is not taken if a fit misses part of the
-        posterior of one of the further data sets, unless runs from the prior fail on the first one.
+        A fitted path is not taken if a fit misses part of the posterior of one of the further data
+        sets, unless runs from the prior fail on the first one.
         """
         if path is not None:
             return path, "as asked for"
@@ -227,7 +267,6 @@ class Annealing(Preparation):
         return len(self.doubted) > 0 and refutes(self.doubted, scouts)
 
     def _before_fit(self, data: DataSets) -> Findings:
-        """Return what is known of one data set before there is a fit."""
         obstacle = self._engine.no_reference
         if not obstacle and (names := ", ".join(self._engine.heavy_tails)):
             obstacle = f"the prior of {names} has heavy tails, of which a fit has too little"
@@ -300,7 +339,7 @@ class Annealing(Preparation):
     def real_runs(
         self, tunings: Tunings, path: Path, n_temperatures: int, particles: int
     ) -> tuple[float, int, int]:
-        """Return what is needed of runs on the first data set: see `Preparation`.
+        """Return what is needed of runs: see `Preparation`.
 
         Their variance is that of scouts, but at least that of perfect mixing.
         """
@@ -324,7 +363,7 @@ class Annealing(Preparation):
     def _fewest_chains(self, rhat: float, particles: int, further_moves: int) -> int:
         """Return `CHAINS`; if moves at β = 1 mix slowly, as many as have `MIN_DRAWS` particles.
 
-        Few particles, and those that do not move on, are not made for draws.
+        Few particles, and those that do not move on, are not meant for draws.
         """
         has_few = particles < self._engine.default_particles
         if rhat <= QUICK_RHAT or not further_moves or has_few:
@@ -344,3 +383,84 @@ def _ends(runs: Sequence[Run]) -> tuple[np.ndarray, Point]:
     weights = [share * run.weights for share, run in zip(shares, runs, strict=True)]
     ends = {name: np.concatenate([run.ends[name] for run in runs]) for name in runs[0].ends}
     return np.concatenate(weights), ends
+
+
+def choose(seen: Findings) -> Choice:
+    """Choose between the path from the prior and that from a fit.
+
+    Averages of runs along either are unbiased for the same Z. So if one of them is certain to lie
+    above the other, the lower one misses part of the posterior and is out (`refutes`). If neither
+    is out, the fitted path is taken if it is shorter by far and its pilots and scouts saw all that
+    those from the prior saw.
+    """
+    if seen.obstacle:
+        return Choice("prior", seen.obstacle)
+    if seen.fitted_length is None:
+        return Choice(needs="fit")
+    if seen.is_cut:
+        reason = "part of the region that a fit covers is ruled out by the model"
+        return Choice("prior", reason)
+    before, after = seen.prior_length, seen.fitted_length
+    lengths = (
+        f"the squared thermodynamic length is {before:.3g} nats from the prior and "
+        f"{after:.3g} from a fit"
+    )
+    not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
+    if after > SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
+        return Choice("prior", not_far)
+    if not seen.fitted_scouts.size:
+        return Choice(needs="scouts")
+    if missed := missed_by_fit(seen):
+        return Choice("prior", missed)
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    is_higher = refutes(fitted, prior)
+    if seen.heavy_tail and before <= REMEDY * after and not is_higher:
+        return Choice(
+            "prior",
+            "a fit has far too little mass in part of the posterior (Pareto k of weights is "
+            f"{seen.heavy_tail:.2g})",
+        )
+    if seen.peaks:
+        reason = "the posterior has a narrow peak, which runs from the prior would miss"
+        return Choice("fitted", reason)
+    if is_higher:
+        return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
+    if after > WORTHWHILE * before:
+        return Choice("prior", not_far)
+    return Choice("fitted", f"{lengths}: far shorter")
+
+
+def missed_by_fit(seen: Findings) -> str:
+    """Say what shows, by scouts, that a fit misses part of the posterior; empty if nothing does."""
+    if seen.obstacle:
+        return seen.obstacle
+    fitted, prior = seen.fitted_scouts, seen.prior_scouts
+    if refutes(prior, fitted):
+        return _say_higher("prior", prior, "fitted", fitted)
+    is_higher, agree = refutes(fitted, prior), np.ptp(prior) <= MAX_SPREAD
+    # Scouts that agree show how little mass is where they ended; others may each end far off.
+    if seen.surplus > MAX_SURPLUS and not (is_higher and agree):
+        return (
+            f"a fit misses a region that runs from the prior reach (its density there is "
+            f"{seen.surplus:.2g} nats too low)"
+        )
+    if seen.rhat > MAX_RHAT and not is_higher:
+        return (
+            f"the pilot's R̂ is {seen.rhat:.2g}: the posterior may have several modes, of "
+            "which a fit may miss some"
+        )
+    return ""
+
+
+def fails_from_prior(seen: Findings) -> bool:
+    """Return whether runs from the prior are known to miss part of the posterior."""
+    return bool(seen.peaks) or refutes(seen.fitted_scouts, seen.prior_scouts)
+
+
+def _say_higher(name: str, log_z: np.ndarray, other_name: str, others: np.ndarray) -> str:
+    """Say that scouts along one path came higher than those along the other."""
+    mean, lower = log_mean_exp(log_z), log_mean_exp(others)
+    return (
+        f"runs on path {name!r} come to a log ML of {mean:.4g}, those on "
+        f"path {other_name!r} to {lower:.4g}: the latter miss part of the posterior"
+    )

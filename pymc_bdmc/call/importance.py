@@ -47,7 +47,7 @@ class Refusal(NamedTuple):
 
 
 class ImportanceSampling(Preparation):
-    """Fits to all data sets, whose draws get weights: T = 1, and no kernel."""
+    """Fits to all data sets, whose draws get importance weights: T = 1, and no kernel."""
 
     kernel = "none (importance sampling of draws from a fit)"
 
@@ -75,9 +75,9 @@ class ImportanceSampling(Preparation):
         return self._fit_others(data) or self._too_uneven(data)
 
     def is_good_for(self, real: DataSets) -> bool:
-        """Return whether nothing speaks against log ML of the real data by draws from their fit.
+        """Return whether log ML of the real data by draws from their fit looks valid.
 
-        These are the signs by which log ML of a call with ``simulate=None`` is not valid.
+        It is judged by the signs that make it invalid in a call with ``simulate=None``.
         """
         tuning, one = self._fits[0].tuning, linear(1).betas
         if tuning is None or self.unreached:
@@ -90,7 +90,7 @@ class ImportanceSampling(Preparation):
         return shape_of_weights(run.weights) <= limit - 0.1
 
     def _fit_first(self, data: DataSets, path: Path) -> Refusal | None:
-        """Fit to the data set that decides, if it is given.
+        """Fit to the data set that decides, if there is one.
 
         Given draws or latent variables are refused too if no fit will do: a distribution that is
         made of them misses part of the posterior.
@@ -138,7 +138,7 @@ class ImportanceSampling(Preparation):
         return None
 
     def _too_uneven(self, data: Iterable[int]) -> Refusal | None:
-        """Return whether no number of draws makes the gap small on all data sets."""
+        """Return a refusal if no number of draws makes the gap small on all data sets."""
         variances = np.array([self._fits[d].variance for d in data])
         limits = np.array([self._fits[d].most_variance for d in data])
         is_usual = (variances <= limits) | (variances <= OUTLYING * np.median(variances))

@@ -56,7 +56,7 @@ def make_schedules(
 ) -> list[Schedule]:
     """Return the schedule of each planned round; stand-ins if pilots will choose.
 
-    Inverse temperatures may stand beside ``default_schedule`` only, and a `Schedule` beside
+    Inverse temperatures are allowed with ``default_schedule`` only, and a `Schedule` with
     ``default_temperatures``.
     """
     ladder = _ladder(temperatures)
@@ -146,12 +146,12 @@ class CallOptions:
 
     @property
     def pilots_choose_temperatures(self) -> bool:
-        """Whether T follows from the pilots."""
+        """Whether pilots choose T."""
         return self.temperatures is None and isinstance(self.schedule, str)
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the inverse temperatures follow from the pilots."""
+        """Whether pilots choose the inverse temperatures."""
         named = isinstance(self.schedule, str) and self.schedule == "adaptive"
         return named and not np.ndim(_ladder(self.temperatures)[0])
 
@@ -178,7 +178,7 @@ class Options(CallOptions):
     posterior: xr.DataTree | None = None
     """Draws from which reverse runs on the real data start, and which data are simulated from."""
     judged: xr.DataTree | None = None
-    """Draws that the run's own are compared with."""
+    """Draws with which those of the run are compared."""
     target_error: float | None = None
     step: Any = None
     backend: str | None = None
@@ -190,13 +190,7 @@ class Options(CallOptions):
     )  # fmt: skip
 
     def checked(self) -> "Options":
-        """Return the options with their defaults, without compiling anything.
-
-        Raises
-        ------
-        TypeError, ValueError, NotImplementedError
-            Names the argument or the variable, and the remedy.
-        """
+        """Return the options with their defaults, or raise an error; nothing is compiled yet."""
         self._check_sizes()
         options = self._with_simulation()._with_draws()
         options._check_draws()
@@ -327,8 +321,8 @@ class Options(CallOptions):
     def n_simulated_chains(self) -> int:
         """Number of runs a direction on each simulated data set.
 
-        At equal cost, many data sets of few runs certify more than few of many: two runs on each
-        of `DATASETS` data sets, or of more.
+        At equal cost many data sets with few runs certify more than few with many: so two runs on
+        each of `DATASETS` data sets, or of more.
         """
         return self.chains or int(np.clip(2 * DATASETS // max(self.datasets, 1), 2, CHAINS))
 

@@ -43,7 +43,7 @@ class Preparation(ABC):
     reached: Sequence[str] = ()
     """Centred latent variables of which runs reach the part where a scale is near 0."""
     knows_tails = False
-    """Whether the tails of the fit follow from the structure of the model."""
+    """Whether the structure of the model determines the tails of the fit."""
     weighs_real = False
     """Whether runs anneal although log ML by draws from a fit to the real data looks valid."""
     doubt = ""
@@ -86,10 +86,9 @@ class Preparation(ABC):
     def real_runs(
         self, tunings: Tunings, path: Path, n_temperatures: int, particles: int
     ) -> tuple[float, int, int]:
-        """Return what is needed of runs on the first data set.
+        """Return the variance of log Ẑ of a run (nats²), the fewest runs, and moves at β = 1.
 
-        These are the variance of log Ẑ of a run (nats²), the least number of runs, and the number
-        of further moves at β = 1.
+        All are about the first data set; the moves come after the last temperature.
         """
 
     def _run[K](

@@ -141,12 +141,7 @@ def prepare(session: ModelSession) -> ModelPlan:
     """Simulate data, choose the path, tune the kernels, and plan the runs.
 
     Runs are importance sampling from a fit if that is so near the posterior that they need no
-    annealing; if not, pilots tune kernels along a path.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C comes before it is done.
+    annealing; if not, pilots tune kernels along a path. Ctrl-C ends it without a result.
     """
     options, engine = session.options, session.engine
     _log_corrections(session)
@@ -249,7 +244,6 @@ def _plan(sets: Sets, refused: int = 0) -> ModelPlan:
 
 
 def _log_plan(session: ModelSession, plan: ModelPlan) -> None:
-    """Log how many runs are ahead, and what they will take."""
     options, sides, first = session.options, plan.sides, plan.sides[0]
     lengths = [each.n_temperatures for each in plan.schedules]
     moves = [(side.tuning, side.moves(n)) for side in sides for n in lengths]

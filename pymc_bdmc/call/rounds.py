@@ -40,7 +40,6 @@ class Side:
     tuning: Any
     """`Tuning` of the kernels; None for a system that needs no pilots."""
     chains: int
-    """Number of runs."""
     particles: int = 1
     sources: Sequence[Simulated] = ()
     """Simulated data with the states that reverse runs start from, in turn."""
@@ -89,9 +88,10 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Tasks(Sequence[AnnealTask]):
-    """The tasks of a round, each created on access: those on the real data come first.
+    """The tasks of a round, each created on access.
 
-    So Ctrl-C costs simulated data before it costs log ML. The others are one of each side in turn.
+    Those on the real data come first, so that Ctrl-C costs simulated data before it costs log ML.
+    The others are one of each side in turn.
     """
 
     sides: Sequence[Side]
@@ -187,11 +187,7 @@ def anneal_in_rounds(session: Session, plan: Plan, result: Result) -> list[Round
     """Return the rounds of a ladder or, with a target, all until the gap is small or a limit comes.
 
     The last one is the result. Store and callback see the ``result`` so far at every finished run.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C comes before any run is finished.
+    Ctrl-C before any run is finished raises KeyboardInterrupt.
     """
     rounds: list[Round] = []
     sides, curves, target_gap = plan.sides, plan.curves, session.options.target_gap

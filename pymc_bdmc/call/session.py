@@ -24,7 +24,7 @@ from pymc_bdmc.run.workers import Pool
 
 @dataclass(frozen=True, eq=False)
 class Session[O: CallOptions, E]:
-    """Everything that is open during a call on a model or another system."""
+    """All that is open during a call on a model or another system."""
 
     options: O
     engine: E

@@ -72,13 +72,7 @@ def write_record(path: Path, thing: Any, **attributes: Any) -> None:
 
 
 def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return what a file has, and its attributes, without pickle.
-
-    Raises
-    ------
-    DamagedRecord
-        If its content was changed, or it cannot be read.
-    """
+    """Return what a file has, and its attributes, without pickle; `DamagedRecord` if changed."""
     try:
         with open(path, "rb") as opened, np.load(opened) as file:
             if changed := file.zip.testzip():  # `np.load` does not read all of a changed array
@@ -129,15 +123,9 @@ def _filled(outline: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 def open_store(path: str | os.PathLike, origin: Origin, random_seed: RandomSeed) -> "Store":
     """Return the store in a local directory, which is made if it is missing.
 
-    Without a random seed, the store's own is taken.
-
-    Raises
-    ------
-    ValueError
-        For a store of another origin, such as another version of this package, by the name of what
-        differs; for one whose origin is damaged or missing; and for any other file or directory.
-    OSError
-        If it cannot be written to, or another call is using it.
+    Without a random seed, the store's own is taken. A store of another origin, such as another
+    version of this package, is refused, by the name of what differs; so is any other file or
+    directory.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
@@ -265,8 +253,8 @@ class Store:
     def read(self, name: str, inputs: str) -> tuple[Any, float] | None:
         """Return what is kept under a name, and the seconds that it had taken; None if nothing is.
 
-        A damaged file counts as none, and so does a result of other inputs: those of a later round,
-        for example, depend on the number of chains.
+        A damaged file counts as none, and so does a result of other inputs: those of a later round
+        depend on the number of chains, for example.
         """
         path = self._runs / f"{name}.npz"
         if not path.exists():

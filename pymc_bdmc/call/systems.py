@@ -126,7 +126,6 @@ def anneal(
 
 
 def _to_datatree(system: BlockSystem, session: Session, rounds: Sequence[Round]) -> xr.DataTree:
-    """Return the rounds so far as a DataTree."""
     groups = annealed_groups(rounds[-1])
     groups["rounds"] = rounds_dataset(rounds, session.options.target_gap)
     dt = xr.DataTree.from_dict(groups)

@@ -48,12 +48,7 @@ _log = logging.getLogger("pymc.bdmc")
 def finish(session: ModelSession, plan: ModelPlan) -> xr.DataTree:
     """Run all rounds; return the result, with the judgement of the caller's draws.
 
-    After Ctrl-C it has what is finished. What to doubt in it is logged.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C comes before any run is finished.
+    After Ctrl-C it has what is finished; if nothing is, that raises KeyboardInterrupt.
     """
     result = partial(to_datatree, session, plan)
     rounds = anneal_in_rounds(session, plan, result)
@@ -90,7 +85,6 @@ def session_attributes(session: Session, last: Round) -> dict:
 
 
 def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round]) -> dict:
-    """Return what the result says of the call and of the run."""
     options, engine, last = session.options, session.engine, rounds[-1]
     preparation, path, first = plan.preparation, plan.path, next(iter(last.simulated), None)
     if first is None or plan.simulation is None:
@@ -275,11 +269,6 @@ def null_result(model: pm.Model) -> xr.DataTree:
     """Return the log density of the data as log ML with error 0, for a model without variables.
 
     The group ``real`` has equal log weights, as of runs along a path on which nothing changes.
-
-    Raises
-    ------
-    ValueError
-        If the density is no density of the data, or if the model makes them impossible.
     """
     started = time.perf_counter()
     tempered = TemperedModel.from_model(model)

@@ -16,10 +16,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 
 
 class Layout(Flat):
-    """Order of the elements of θ: the value variables in the model's order, each raveled.
-
-    This is the order of ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``.
-    """
+    """Order of the elements of θ: that of the value variables of the model, each raveled."""
 
     def __init__(self, density: TemperedDensity):
         super().__init__(density, density.model.value_vars)
@@ -49,7 +46,7 @@ class Layout(Flat):
         return self.checked(argument, np.concatenate(rows, axis=1))
 
     def checked(self, argument: str, rows: np.ndarray) -> np.ndarray:
-        """Return rows; raise an error unless finite, and integers for discrete variables."""
+        """Return rows, which must be finite, and integers for discrete variables."""
         for name, part in self.parts.items():
             values = rows[:, part]
             if not np.isfinite(values).all():
@@ -106,31 +103,22 @@ class Layout(Flat):
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """Independent draws from a density q, with log q.
-
-    Attributes
-    ----------
-    draws : ndarray of shape (n, d)
-        Values of θ, one draw a row.
-    log_density : ndarray of shape (n,)
-        log q of the draws, normalised, nats.
-    log_q : callable, optional
-        Function from values of θ, shape (m, d), to log q, shape (m,). None if log q is known at the
-        draws only.
-    """
+    """Independent draws from a density q, with log q."""
 
     draws: np.ndarray
+    """θ, one draw a row."""
     log_density: np.ndarray
+    """log q of the draws, normalised, nats."""
     log_q: Callable[[np.ndarray], np.ndarray] | None
+    """log q of rows of θ; None if it is known at the draws only."""
 
 
 def make_approximation(
     approximation: Any, layout: Layout, draws: int, rng: np.random.Generator
 ) -> Approximation:
-    """Draw from an approximation of any known kind, and evaluate its density there.
+    """Draw from an approximation of any kind that `pymc_bdmc.distance` takes, and evaluate log q.
 
-    Kinds are those of `pymc_bdmc.distance`. ``draws`` is the number of draws if the approximation
-    does not give its own. An error names the fault and the remedy.
+    ``draws`` is the number of draws if the approximation does not give its own.
     """
     if isinstance(approximation, tuple | list) and len(approximation) == 2:
         given, log_q = approximation
@@ -294,7 +282,7 @@ def _given(
 
 
 def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
-    """Return draws as rows; raise an error unless they are finite and of the right length."""
+    """Return draws as rows, which must be finite and of the right length."""
     theta = np.asarray(draws, float)
     if theta.ndim == 1:  # θ has a single element
         theta = theta[:, None]
@@ -307,7 +295,7 @@ def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
 
 
 def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) -> np.ndarray:
-    """Return log q at its own draws; raise an error unless it is finite."""
+    """Return log q at its own draws, which must be finite."""
     values = np.asarray(log_q(theta), float)
     if values.size != len(theta):
         raise ValueError(

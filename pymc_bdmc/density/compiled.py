@@ -49,11 +49,11 @@ _cfuncs: dict[tuple, Callable] = {}
 
 
 class NotJittable(Exception):
-    """Error that says why a model's density cannot be compiled by numba with its gradient."""
+    """Reason why a model's density cannot be compiled by numba with its gradient."""
 
 
 class NoGradient(NotJittable):
-    """Error that says why a model's density has no gradient; its values may be compiled."""
+    """Reason why a model's density has no gradient; its values may be compiled."""
 
 
 class Conditional(NamedTuple):
@@ -71,33 +71,10 @@ class JittedDensity(Flat):
     """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
 
     They do not depend on β: log f_β and its gradient are weighted sums of them, so a change of
-    temperature costs nothing. In θ, continuous variables come first.
-
-    Parameters
-    ----------
-    density : TemperedDensity
-        The path of densities.
-    in_turn : bool or tuple of int, default False
-        Whether observations are added one after the other, or in which order: at β the first βN of
-        N. Then ℓ is the slope of log f between both ends of an interval (β, β'), and log p is
-        log f_β − β ℓ, so that log p + β ℓ is right at both.
-
-    Attributes
-    ----------
-    with_gradient, without_gradient : numba cfunc
-        ``(theta, data, interval, log_prior_gradient, log_likelihood_gradient) -> (log_prior, ell)``
-        with float64 vectors of the flat θ, of the flat observed data, and of β and β'. If these are
-        several data sets, ℓ is the sum over them. The gradients with respect to the continuous part
-        are written to the last two arguments. Compiled at the first use, which raises `NotJittable`
-        if PyTensor's numba linker cannot.
-    names : tuple of list of str
-        Names of the continuous and of the discrete variables.
-    n_continuous : int
-        Length of the continuous part of θ.
-    categories : ndarray of int, shape (number of discrete elements,)
-        Number of values of each element, 0 if unlimited.
-    rows : int
-        Number of observations that are added in turn, 0 if all are added together.
+    temperature costs nothing. In θ, continuous variables come first. If ``in_turn``, in the order
+    of the rows or in one that is given, observations come one after the other: at β the first βN of
+    N. Then ℓ is the slope of log f between both ends of an interval (β, β'), and log p is log f_β −
+    β ℓ, so that log p + β ℓ is right at both.
     """
 
     def __init__(self, density: "TemperedDensity", in_turn: bool | tuple[int, ...] = False):
@@ -105,13 +82,16 @@ class JittedDensity(Flat):
         for value in density.model.value_vars:
             values[value.dtype not in continuous_types].append(value)
         super().__init__(density, [*values[0], *values[1]])
+        # of the continuous and of the discrete variables
         self.names = tuple([self.titles[value.name] for value in kind] for kind in values)
         numbers = [
             np.full(prod(self.shapes[value.name]), _n_categories(self._model.values_to_rvs[value]))
             for value in values[1]
         ]
+        # the number of values of each discrete element, 0 if unlimited
         self.categories = np.concatenate([np.zeros(0, int), *numbers])
         self.n_continuous = self.size - len(self.categories)
+        # observations that come in turn, 0 if all come together
         self.rows = number_of_rows(density.model) if in_turn else 0
         self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
@@ -119,7 +99,13 @@ class JittedDensity(Flat):
 
     @cached_property
     def with_gradient(self) -> Callable:
-        """The cfunc with gradients."""
+        """A cfunc of θ, data, an interval and two vectors for gradients, which returns log p and ℓ.
+
+        All are float64 vectors; the interval is (β, β'). With several data sets, ℓ is the sum over
+        them. The gradients of log p and ℓ in the continuous part are written to the last two
+        arguments. The first use compiles it, and raises `NotJittable` if PyTensor's numba linker
+        cannot.
+        """
         return self._compile(gradient=True)
 
     @cached_property
@@ -240,11 +226,10 @@ class JittedDensity(Flat):
         return [theta, data, pt.vector("interval", shape=(2,))], flat
 
     def conditional(self, latent: np.ndarray) -> Conditional | None:
-        """Return the density in some elements of θ, as a function in two parts.
+        """Return the density in ``latent``, all elements of some variables, as two functions.
 
-        None if no larger matrix depends on the other elements alone, since two parts would then
-        hardly be faster than one function, or if they cannot be compiled. ``latent`` are indices of
-        all elements of some continuous variables.
+        None if no larger matrix depends on the other elements alone, since two functions would then
+        hardly be faster than one, or if they cannot be compiled.
         """
         key = latent.tobytes()
         if key not in self._conditionals:
@@ -302,9 +287,9 @@ def _n_categories(rv: Variable) -> int:
 def fixed_parts(outputs: Sequence[Variable], changing: Collection[Variable]) -> dict[Variable, int]:
     """Return variables that do not depend on changing inputs but enter what does, with their sizes.
 
-    Views, such as a transposed matrix, are made again, as are inputs and constants. In place of a
-    number that is no tensor, such as the condition of a check, its tensor is taken. The result is
-    empty if the shape of one is not known.
+    Views, such as a transposed matrix, are made again, as are inputs and constants. For a number
+    that is no tensor, such as the condition of a check, its tensor is taken. The result is empty if
+    the shape of one is not known.
     """
     nodes, depends = list(toposort(outputs)), set(changing)
     for node in nodes:
@@ -360,8 +345,8 @@ def _make_cfunc(inputs, outputs, check_bounds: bool, mode: Mode) -> Callable:
 def _as_cfunc(jitted, gradient: bool, length: int) -> Callable:
     """Return a cfunc with the same signature for every model, so kernels are compiled once.
 
-    Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
-    Every data set has ``length`` numbers.
+    It cannot raise an exception: it returns NaN, and the proposal is rejected. Every data set has
+    ``length`` numbers.
     """
 
     def function(theta, data, interval, log_prior_gradient, log_likelihood_gradient):
@@ -392,10 +377,7 @@ def call_density(function, theta, data, interval, log_prior_gradient, log_likeli
 
 
 class Guarded(Op):
-    """Operation that returns NaN in place of an exception.
-
-    Numba would go on with the exception still set, and the next call of Python would fail.
-    """
+    """Operation that returns NaN for an exception: numba leaves it set, and Python fails later."""
 
     __props__ = ("op",)
 

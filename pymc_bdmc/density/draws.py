@@ -22,8 +22,8 @@ def as_idata(argument: str, idata: Any) -> xr.DataTree:
     """Return draws as a DataTree with the groups ``posterior`` and, if known, ``observed_data``.
 
     ``idata`` is a DataTree, InferenceData or Dataset with draws by ``draw`` and, for several
-    chains, ``chain``, or stacked as by `arviz.extract`. A subset that this function chose becomes
-    one chain, in the order in which the draws were made. ``argument`` is its name, for errors.
+    chains, ``chain``, or stacked as by `arviz.extract`. Draws that this chose from others become
+    one chain, in the order in which they were made.
     """
     found = getattr(idata, "posterior", None)
     is_whole = found is not None and not isinstance(idata, xr.Dataset)
@@ -83,7 +83,7 @@ def _unstacked(posterior: xr.Dataset, dim: str, index: pd.MultiIndex) -> xr.Data
 
 
 def lacking(argument: str, missing: Sequence[str], known: Sequence[str]) -> str:
-    """Return the text of an error for missing variables, with the names that may be meant."""
+    """Return the error for missing variables, with the names that may be meant."""
     near = [each for name in missing for each in get_close_matches(name, known, 1)]
     hint = (
         f"Is it {', '.join(near)}? Rename: idata['posterior'].dataset.rename("
@@ -134,10 +134,7 @@ def all_draws(
 def posterior_draws(
     argument: str, idata: xr.DataTree, names: Sequence[str], model: pm.Model
 ) -> list[np.ndarray]:
-    """Return `all_draws` but those that are rounded to the edge of the support of a variable.
-
-    The model has no density there.
-    """
+    """Return `all_draws` without those rounded to the edge of a support, which have no density."""
     draws = all_draws(argument, idata, names, model)
     lost, at_fault = np.zeros(len(draws[0]), dtype=bool), []
     for name, values in zip(names, draws, strict=True):
@@ -215,7 +212,7 @@ def posterior_states(
 
 
 def check_observed(argument: str, idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
-    """Raise an error if ``idata`` contains other observed data; the message names the argument."""
+    """Raise an error if ``idata`` contains other observed data."""
     fitted = idata["observed_data"].data_vars if "observed_data" in idata.children else {}
     if fitted and data and not data.keys() & fitted.keys():
         raise ValueError(

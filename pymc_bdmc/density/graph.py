@@ -94,17 +94,11 @@ class TemperedModel(pm.Model):
 
     Step methods, gradients and everything else that PyMC derives from ``model.logp()`` then target
     f_β. β and the observed data are shared inputs, so changing them recompiles nothing.
-
-    Attributes
-    ----------
-    beta : shared scalar
-        The inverse temperature.
-    observed : dict of str to shared variable
-        The observed data, by the name of the observed variable.
     """
 
     beta: pt.TensorVariable
     observed: dict[str, pt.TensorVariable]
+    """By the name of the observed variable."""
 
     @classmethod
     def from_model(cls, model: pm.Model) -> "TemperedModel":
@@ -129,7 +123,7 @@ class TemperedModel(pm.Model):
         return tempered
 
     def logp(self, vars=None, jacobian=True, sum=True):
-        """Return the same as `pymc.Model.logp`; without ``vars`` the scalar log f_β."""
+        """Return `pymc.Model.logp`, or without ``vars`` the scalar log f_β."""
         if vars is not None or not sum:
             return super().logp(vars=vars, jacobian=jacobian, sum=sum)
         log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
@@ -155,29 +149,12 @@ def without_initial_values(model: pm.Model) -> Iterator[None]:
 
 
 class Flat:
-    """Places of the unconstrained variables in one vector θ.
-
-    Parameters
-    ----------
-    density : TemperedDensity
-    values : sequence of Variable
-        The value variables in the order of the vector.
-
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Shapes of the unconstrained variables, by name.
-    titles : dict of str to str
-        Names of the model's variables, by the names of the unconstrained ones.
-    parts : dict of str to slice
-        Places of the elements, by name.
-    size : int
-        Number of elements.
-    """
+    """Places of the unconstrained variables, in the order of ``values``, in one vector θ."""
 
     def __init__(self, density: "TemperedDensity", values: Sequence[Variable]):
         self._model, self.size = density.model, density.size
         self.shapes = {value.name: density.shapes[value.name] for value in values}
+        # the names of the model's variables, by those of the unconstrained ones
         self.titles = {name: density.titles[name] for name in self.shapes}
         ends = np.cumsum([prod(shape) for shape in self.shapes.values()]).tolist()
         self.parts = {
@@ -221,7 +198,7 @@ def row_ends(betas: np.ndarray, rows: int) -> np.ndarray | None:
 
 
 def turns(rows: int, order: bool | tuple[int, ...]) -> np.ndarray | None:
-    """Return at which turn each row is added; None in the order of the rows."""
+    """Return at which turn each row is added; None for the order of the rows."""
     if isinstance(order, bool):
         return None
     if sorted(order) != list(range(rows)):
@@ -238,8 +215,7 @@ def terms_in_turn(
 ) -> list[Variable]:
     """Return graphs of log f − β · slope at β = ``now``, and of the slope up to ``then``.
 
-    If an observation is impossible the slope is −∞ along the whole path, as on the path from the
-    prior.
+    The slope is −∞ along the whole path if an observation is impossible, as from the prior.
     """
     each = pt.add(
         *(

@@ -28,8 +28,7 @@ from pymc_bdmc.base.upstream import alone
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
     """Return operations, their order, and constants by content, to compare or hash.
 
-    Variables that are neither computed nor among the inputs, such as shared ones, are compared by
-    identity.
+    Variables that are neither computed nor inputs, such as shared ones, are compared by identity.
     """
     places: dict[Variable, int] = {variable: place for place, variable in enumerate(inputs)}
 
@@ -99,7 +98,6 @@ def _bytes(thing: Any) -> bytes:
 
 
 def _parts(thing: Any) -> Any:
-    """Return the parts of an object, if they are known."""
     match thing:
         case np.random.SeedSequence():
             return thing.entropy, thing.spawn_key
@@ -138,7 +136,7 @@ def _written(kind: type) -> dict[str, Any]:
 def _code(code: CodeType, known: Mapping[str, Any]) -> list:
     """Return what a function does with the values that it knows, without the place where it stands.
 
-    Numba's functions are pickled differently in every process.
+    Its pickle would not do: numba's functions are pickled differently in every process.
     """
     consts = [_code(each, known) if isinstance(each, CodeType) else each for each in code.co_consts]
     used = [known[name] for name in code.co_names if name in known]

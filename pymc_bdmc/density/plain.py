@@ -26,7 +26,7 @@ from pymc_bdmc.density.graph import keep_order, without_initial_values
 def plain_model(model: pm.Model) -> pm.Model:
     """Return a copy of a model of labelled tensors (`pymc.dims`) with plain ones.
 
-    The order of dimensions is kept. Data and lengths of dimensions are constants in the copy.
+    The order of dimensions stays. Data and lengths of dimensions are constants in the copy.
     """
     with without_initial_values(model):
         graph, _ = fgraph_from_model(freeze_dims_and_data(model))
@@ -70,9 +70,9 @@ def _plain(node: Apply) -> Variable:
 
 
 def _in_order(name: str, rv: Variable, dims: Sequence[str]) -> Variable:
-    """Return a random variable whose dimensions have an order by themselves, without a transpose.
+    """Return a random variable whose dimensions are in order by themselves, without a transpose.
 
-    The order is that of the first parameter, so this parameter gets all dimensions.
+    Their order is that of the first parameter, so this gets all dimensions.
     """
     op, (rng, *rest) = rv.owner.op, rv.owner.inputs
     of_vectors = op.core_dims[1]

@@ -43,7 +43,7 @@ MOST_FAILED = 1_000
 """Most successive draws of data that cannot be represented."""
 
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
-"""Prior draws with ℓ > −∞, and of all prior draws, from which a forward chain estimates P(S)."""
+"""Prior draws with ℓ > −∞, and all prior draws, from which a forward chain estimates P(S)."""
 
 
 def forward_graph(
@@ -51,8 +51,8 @@ def forward_graph(
 ) -> tuple[list[Variable], list[Variable]]:
     """Return the given variables, and the graphs of a draw.
 
-    The first tells which free variables are NaN. The unconstrained free variables follow and, if
-    asked for, the observed ones.
+    The first graph says which free variables are NaN. Then come the unconstrained free variables
+    and, if asked for, the observed ones.
     """
     known = {model[name]: model[name].type() for name in given}
     inputs = list(known.values())
@@ -154,7 +154,7 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
     """Return how many prior draws with ℓ > −∞ a forward chain waits for, to estimate P(S).
 
     About `MOST_TRIALS` draws are then needed, or 1 if the pilot rejected none. It depends on the
-    numbers of the pilot's draws, not on those that the chain counts.
+    pilot's draws, not on those that the chain counts.
     """
     if accepted == drawn:
         return 1
@@ -172,7 +172,6 @@ def edges(transform: Any) -> tuple[float, ...]:
 
 
 def _largest(dtype: str) -> float:
-    """Return the largest number of a type that the density can take."""
     if np.dtype(dtype).kind == "f":
         return float(np.finfo(dtype).max)
     # Compiled densities take counts as float64.
@@ -210,14 +209,14 @@ def _infinite(model: pm.Model, name: str) -> str:
 
 
 class Unrepresentable(ValueError):
-    """Error for simulated data that floating point, or the type of the data, cannot hold."""
+    """Error for simulated data that are too large for floating point or the type of the data."""
 
 
 class ForwardSampler:
     """Compiled draws of free (unconstrained) variables of a `TemperedModel` from its forward graph.
 
-    Observed variables are drawn too if ``observed`` is true; otherwise they have the model's
-    present data. The constrained values of the free variables ``given`` are arguments of a draw.
+    Observed variables are drawn too if ``observed``; otherwise they have the model's present data.
+    The constrained values of the free variables ``given`` are arguments of a draw.
     """
 
     @alone
@@ -273,7 +272,7 @@ class ForwardSampler:
         return self._batch is not None
 
     def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return independent draws of the free variables from a new stream, one a row.
+        """Return independent draws of free variables from a new stream, one a row.
 
         Unlike in `draw_supported`, rows may lie outside the support.
         """
@@ -290,7 +289,7 @@ class ForwardSampler:
     def _check_defined(self, undefined: np.ndarray) -> None:
         """Raise an error for NaN that comes from a distribution, not from a restricting transform.
 
-        The last axis of ``undefined`` is the free variables, parents before children.
+        The last axis is the free variables, parents before children.
         """
         where = np.flatnonzero(np.any(np.atleast_2d(undefined), axis=0))
         if where.size:
@@ -392,21 +391,19 @@ class ForwardSampler:
             self.supports({name: np.where(np.isnan(each), 0, each) for name, each in draws.items()})
 
 
-_PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
-
-
 @alone
 def joint_density(model: pm.Model) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
     """Return a function from values of the free variables, one draw a row, to log p(θ, y), nats.
 
-    Values are on the model's own scale, and Jacobians of transforms are left out.
+    Values are on the model's own scale, without Jacobians of transforms.
     """
     with without_initial_values(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected variables likely created by GP")
         plain = remove_value_transforms(model)
     inputs = {rv.name: plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs}
     # A parameter check would fail for all rows together; a switch acts on each row.
-    logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
+    by_row = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
+    logp = rewrite_graph(plain.logp(), custom_rewrite=by_row)
     # Python would interpret every step of a scan for every row.
     has_scan = any(isinstance(op, Scan) for op in operations([logp]))
     evaluate = by_rows(list(inputs.values()), [logp], WITH_FAST_LOOPS if has_scan else None)

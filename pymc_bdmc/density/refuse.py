@@ -29,14 +29,11 @@ from pymc_bdmc.base.upstream import fault, has_draws, parts_of
 from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.structure import distribution, unknown_family
 
-MOST_SHOWN = 5
-"""Largest number of variables whose values a message shows; chosen."""
-
 
 def model_of(thing: Any) -> pm.Model:
     """Return a PyMC model: itself, ``model`` or ``backend.model`` of an object, or the context's.
 
-    Other things are returned as they are, for `checked_model` to refuse.
+    Other things are returned unchanged, for `checked_model` to refuse.
     """
     if thing is None or isinstance(thing, pm.Model):
         return pm.modelcontext(thing)
@@ -52,8 +49,7 @@ def model_of(thing: Any) -> pm.Model:
 def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
     """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
 
-    A model of `pymc.dims` is converted; any other is returned as it is. A model without free
-    variables passes if ``may_be_null``.
+    A model without free variables passes if ``may_be_null``.
     """
     if not isinstance(model, pm.Model):
         raise TypeError(
@@ -191,10 +187,7 @@ def check_simulable(model: pm.Model) -> None:
 
 
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
-    """Raise an error for names and coordinates that the groups of a result cannot hold.
-
-    ``real`` and ``simulated`` tell whether it will have the groups ``posterior`` and ``simulated``.
-    """
+    """Raise an error for names and coordinates that the groups of a result cannot have."""
     if real:
         taken = {"chain", "draw", "particle", "bdmc_weight"}
         _check_group("posterior", model, model.unobserved_RVs, taken)
@@ -222,7 +215,7 @@ def _check_group(group, model, variables, taken: set[str]) -> None:
 
 
 def _is_storable(values: Sequence | None) -> bool:
-    """Return whether netCDF can hold the values of a coordinate."""
+    """Return whether netCDF takes the values of a coordinate."""
     if values is None:  # numbered
         return True
     array = np.asarray(values)
@@ -234,10 +227,7 @@ def _is_storable(values: Sequence | None) -> bool:
 
 
 def angles(model: pm.Model) -> list[Variable]:
-    """Return the free variables that lie on a circle.
-
-    Their log density is periodic on the unconstrained scale. Their prior draws lie in one period.
-    """
+    """Return the free variables on a circle: of periodic density, and with draws in one period."""
     transforms = model.rvs_to_transforms.items()
     return [rv for rv, transform in transforms if isinstance(transform, CircularTransform)]
 
@@ -294,8 +284,8 @@ def constraints(model: pm.Model) -> dict[str, str]:
     """Return sentences on constraints and densities that PyMC does not normalise, as an attribute.
 
     The transform ``ordered`` restricts a prior to increasing values but leaves its density as it
-    is, so that it integrates to the prior probability of that order. For k exchangeable elements
-    this is 1/k!. A Potential is a part of the likelihood. So is the density of observed variables,
+    is, so that it integrates to the prior probability of that order: 1/k! for k exchangeable
+    elements. A Potential is a part of the likelihood. So is the density of observed variables,
     which a user may have written without its constant.
     """
     sentences = [

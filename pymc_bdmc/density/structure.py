@@ -93,30 +93,17 @@ def unknown_family(rv: Variable, model: pm.Model) -> str:
     return ""
 
 
-SCALE_LAST = {
-    "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
-    "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
-}  # fmt: skip
-"""Location-scale families whose last or only parameter is the scale. Others are drawn from."""
-VANISHING = InvGammaRV, LogNormalRV
-"""Families of positive variables whose density vanishes at 0 faster than any power."""
-HEAVY = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
-"""Families on the real line with polynomial tails."""
-
-FINITE = tuple(each.rv_type for each in (Bernoulli, Categorical, DiscreteUniform))
-"""Types of the operations whose variables have few values, over which a density can be summed."""
-
-
 def hard_variables(model: pm.Model) -> dict[str, str]:
     """Return the names of free variables that are hard to sample, by reason, as attributes.
 
-    These are ``discrete_variables``; ``finite_variables``, those of them with few values; and
-    ``centred_effects``: variables whose scale is a free variable, such as group effects, random
-    walks and autoregressive processes. If this cannot be found out, a variable counts as centred.
+    Those among the discrete ones with few values are ``finite_variables``. Variables with a free
+    variable as scale are centred: group effects, random walks, autoregressive processes. So is any
+    variable for which this cannot be found out.
     """
     centred = [rv.name for rv in model.free_RVs if _scale_parents(rv, model)]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
-    finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FINITE)]
+    few = tuple(each.rv_type for each in (Bernoulli, Categorical, DiscreteUniform))
+    finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, few)]
     found = {"discrete": discrete, "finite": finite}
     return {f"{kind}_variables": ", ".join(names) for kind, names in found.items()} | {
         "centred_effects": ", ".join(centred)
@@ -129,7 +116,8 @@ def with_necks(model: pm.Model) -> list[str]:
     The posterior may then reach into the neck of a funnel. The scale of an inverse gamma or
     log-normal variance does not count: its density vanishes at 0 faster than any power.
     """
-    near_zero = {rv for rv in model.free_RVs if not isinstance(rv.owner.op, VANISHING)}
+    vanishing = InvGammaRV, LogNormalRV
+    near_zero = {rv for rv in model.free_RVs if not isinstance(rv.owner.op, vanishing)}
     return [rv.name for rv in model.free_RVs if near_zero.intersection(_scale_parents(rv, model))]
 
 
@@ -166,10 +154,11 @@ def heavy_tailed(model: pm.Model) -> list[str]:
     If the likelihood is flat far out, the posterior has the same tails, and a fit to its bulk has
     far too little mass there. Tails of positive variables are exponential on the log scale.
     """
+    polynomial = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
     return [
         rv.name
         for rv in model.free_RVs
-        if isinstance(rv.owner.op, HEAVY) and model.rvs_to_transforms[rv] is None
+        if isinstance(rv.owner.op, polynomial) and model.rvs_to_transforms[rv] is None
     ]
 
 
@@ -182,14 +171,15 @@ def scale_of(rv: Variable) -> Variable | None:
         return inputs[1]
     if isinstance(op, ICARRV):
         return op.dist_params(rv.owner)[1]
-    if _family(op) not in SCALE_LAST:
+    # Location-scale families whose last or only parameter is the scale. Others are drawn from.
+    scale_last = {
+        "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
+        "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
+    }  # fmt: skip
+    if _family(op) not in scale_last:
         return None
     # The last parameter of a zero-sum variable is its shape.
     return op.dist_params(rv.owner)[0 if _family(op) == "zerosumnormal" else -1]
-
-
-LINEAR = Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
-"""Scalar operations that are linear in each of their arguments, or in the first."""
 
 
 def latent_variables(model: pm.Model) -> tuple[str, ...]:
@@ -252,10 +242,11 @@ def _is_product(op: object) -> bool:
 
 def _scalars_in_functions(model: pm.Model) -> set[Variable]:
     """Return the scalars that enter the model through a nonlinear function of one variable."""
+    linear = Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv  # in each argument, or the first
     free, found = set(model.free_RVs), set()
     for variable in ancestors([part for rv in model.basic_RVs for part in rv.owner.inputs]):
         op = variable.owner.op if variable.owner else None
-        if isinstance(op, Elemwise) and not isinstance(op.scalar_op, LINEAR):
+        if isinstance(op, Elemwise) and not isinstance(op.scalar_op, linear):
             own = free.intersection(ancestors([variable], blockers=free))
             if len(own) == 1:
                 found |= {rv for rv in own if rv.type.ndim == 0}

@@ -36,8 +36,8 @@ MOVES = 4000
 def different_variables(old: pm.Model, new: pm.Model) -> str:
     """Say which free variables differ in name, shape, type or transform; empty if none does.
 
-    Bounds count where a transform sets them, such as ``Interval(0, 1)``. Those that it takes from
-    the distribution do not: `support_beyond` tests these.
+    Bounds count if a transform sets them, such as ``Interval(0, 1)``. For bounds from the
+    distribution, `support_beyond` is the test.
     """
     for model in (old, new):
         for rv in model.free_RVs:
@@ -77,8 +77,8 @@ def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Ge
     """Say where the new model has support that the old one lacks; empty if nowhere that was tested.
 
     Tested are draws from the prior of the new model, and such draws with one variable moved to the
-    edges of its support. A state is beyond the old support if its density there is zero, or if it
-    has no unconstrained value under the old transforms.
+    edges of its support. A state is beyond the old support if it has no density there, or no
+    unconstrained value under the old transforms.
     """
     names = [rv.name for rv in new.model.free_RVs]
     points = _test_points(new, rng)
@@ -136,7 +136,6 @@ class Undefined(NamedTuple):
     """Variables whose log density is NaN at some states, and how frequent these are."""
 
     names: list[str]
-    """Variables and Potentials whose log density is NaN."""
     prior: float
     """Share of the prior draws."""
     posterior: float
@@ -152,15 +151,11 @@ def undefined(
     """Return where log p is NaN on the real data, from weighted posterior states, one a row.
 
     No posterior state has a density that is NaN, since runs reject it. So states are moved by the
-    differences of two others, as in Metropolis moves by differential evolution. If the density is
-    NaN at the end of a move, it is taken to be what it is at the last state on the way that has
-    one. The probability that such a move is accepted is then at most the share of the posterior
-    that is lost, by detailed balance.
-
-    References
-    ----------
-    ter Braak (2006), A Markov chain Monte Carlo version of the genetic algorithm differential
-    evolution.
+    differences of two others, as in Metropolis moves by differential evolution (ter Braak, 2006, A
+    Markov chain Monte Carlo version of the genetic algorithm differential evolution). If the
+    density is NaN at the end of a move, it is taken to be what it is at the last state on the way
+    that has one. The probability that such a move is accepted is then at most the share of the
+    posterior that is lost, by detailed balance.
     """
     n, data = 1000, density.data
     drawn = density.draw_priors(n, rng, data)
@@ -217,8 +212,8 @@ def _height_at_the_edge(density: TemperedDensity, state: Point, step: Point) -> 
 def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -> None:
     """Raise an error for repeated values; warn if prior draws and density disagree.
 
-    Both checks use a separate random stream, so a model always gets the same result. The density
-    compiled with its gradient gives the check more power.
+    A separate random stream gives a model the same result always. The density compiled with its
+    gradient gives the check more power.
     """
     rng = np.random.default_rng(0)
     draws = density.prior.draw_many(DRAWS, rng)

@@ -27,46 +27,15 @@ Data = Mapping[str, np.ndarray]
 class TemperedDensity:
     """Path of densities f_β between the prior and the posterior of a PyMC model.
 
-    Observed data are an argument of every evaluation; by default they are those in ``model``, where
-    `set_data` puts them for step methods and for a prior that depends on data.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        Any model with free variables and a likelihood: observed variables or Potentials.
-    compile_kwargs : mapping, optional
-        Passed to PyTensor.
-
-    Attributes
-    ----------
-    model : TemperedModel
-        The copy of the model whose ``logp()`` contains β.
-    compile_kwargs : mapping
-        Options as given.
-    data : dict of str to ndarray
-        The observed data of the original model, by the name of the observed variable; read-only.
-    prior : ForwardSampler
-        Sampler of the prior of the free variables, given the data if the prior depends on them.
-    lock : RLock
-        Lock to hold while functions of PyTensor are called, since they share state.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc as pm
-    >>> from pymc_bdmc.density.tempered import TemperedDensity
-    >>> with pm.Model() as model:
-    ...     x = pm.Normal("x")
-    ...     y = pm.Normal("y", x, observed=0.0)
-    >>> density = TemperedDensity(model)
-    >>> log_prior, log_likelihood = density(dict(x=np.array(1.0)))
-    >>> round(log_prior, 3), round(log_likelihood, 3)
-    (-1.419, -1.419)
+    Observed data are an argument of every evaluation; by default they are those in ``model``, to
+    which `set_data` writes them for step methods and for a prior that depends on data. Functions of
+    PyTensor share state, so they are called under the ``lock``.
     """
 
     @alone
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
+        # of the original model, read-only
         self.data = {name: each.get_value() for name, each in self.model.observed.items()}
         for value in self.data.values():
             value.flags.writeable = False
@@ -87,7 +56,7 @@ class TemperedDensity:
 
     @cached_property
     def joint_density(self) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-        """The `pymc_bdmc.density.prior.joint_density` of the model."""
+        """`pymc_bdmc.density.prior.joint_density` of the model."""
         return joint_density(self.model)
 
     @cached_property
@@ -134,10 +103,12 @@ class TemperedDensity:
         return (self.jitted if self.jitted.is_compiled else self._terms)(point, data)
 
     @cached_property
+    @alone
     def _terms(self) -> Callable[[Point, Data], tuple[float, float]]:
         return self._function([self.model.varlogp, self.model.datalogp])
 
     @cached_property
+    @alone
     def log_prior(self) -> Callable[[Point, Data], float]:
         """A function from a point and data to log p, which leaves the likelihood alone."""
         return self._function(self.model.varlogp)
@@ -146,10 +117,7 @@ class TemperedDensity:
     def gradient(self) -> Callable[[Point, Data], dict[str, np.ndarray]]:
         """A function from a point and data to the gradient of log f_β in the continuous variables.
 
-        Raises
-        ------
-        NotImplementedError, NullTypeGradError
-            If an operation of the model has no gradient.
+        It raises NotImplementedError or NullTypeGradError if an operation has none.
         """
         continuous = self.model.continuous_value_vars
         with alone:
@@ -160,7 +128,8 @@ class TemperedDensity:
 
     @cached_property
     def _factors(self) -> Callable[[Point, Data], list[np.ndarray]]:
-        with pytensor.config.change_flags(cxx=""):  # or it compiles inner graphs, a second for each
+        # Otherwise it compiles inner graphs, a second for each.
+        with alone, pytensor.config.change_flags(cxx=""):
             return self._function(self.model.logp(sum=False), mode=INTERPRETED)
 
     @alone
@@ -190,14 +159,7 @@ class TemperedDensity:
             self.model.observed[name].set_value(value)
 
     def typed(self, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """Return data in the types of the observed ones; of several stacked data sets the first.
-
-        Raises
-        ------
-        ValueError
-            For a name that is not an observed variable, a missing one, another shape, or values
-            that the variable's type cannot hold.
-        """
+        """Return data in the types of the observed ones; of several stacked data sets the first."""
         if set(data) != set(self.data):
             raise ValueError(
                 f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
@@ -207,12 +169,8 @@ class TemperedDensity:
     def __call__(self, point: Point, data: Data | None = None) -> tuple[float, float]:
         """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
 
-        If either is NaN, ℓ is −∞, and so is a log prior that is NaN.
-
-        Raises
-        ------
-        FloatingPointError
-            If either is +∞; the message names β and the variables.
+        If either is NaN, ℓ is −∞, and so is a log prior that is NaN. If either is +∞, a
+        FloatingPointError names β and the variables.
         """
         log_prior, ell = map(float, self.terms(point, data or self.present_data))
         if np.isnan(log_prior + ell):
@@ -243,15 +201,9 @@ class TemperedDensity:
             values = self._factors(point, data or self.present_data)
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
+    @alone
     def check(self) -> Self:
-        """Evaluate everything at a prior draw, since compiled code does not check array bounds.
-
-        Raises
-        ------
-        ValueError
-            If a variable or Potential cannot be evaluated or is NaN everywhere, prior draws are
-            infinite, or there are no data; the message names it.
-        """
+        """Evaluate everything at a prior draw, since compiled code does not check array bounds."""
         if not self.model.potentials and not any(data.size for data in self.data.values()):
             names = ", ".join(name.removesuffix("_observed") for name in self.data)
             raise ValueError(
@@ -318,20 +270,9 @@ class TemperedDensity:
             return self.prior.draw_many(n, rng)
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
-        """Draw exactly from the prior restricted to S = {ℓ > −∞}, by rejection.
+        """Draw from the prior restricted to S = {ℓ > −∞}, by rejection; also count the draws.
 
-        Returns
-        -------
-        point : Point
-            θ_0 with finite ℓ.
-        n_draws : int
-            Number of draws from the unrestricted prior, including this one: geometric with mean
-            1/P(S) and independent of ``point``.
-
-        Raises
-        ------
-        ValueError
-            If `MAX_PRIOR_DRAWS` draws all have ℓ = −∞.
+        Their number is geometric with mean 1/P(S) and independent of θ_0.
         """
         self.prior.seed(rng)
         self.set_beta(0.0)
@@ -346,7 +287,7 @@ class TemperedDensity:
     def unconstrain(self, values: Mapping[str, np.ndarray]) -> Point:
         """Return the state with these values of the free variables on the model's own scale.
 
-        Values outside the support, or at its edge, give states that are not finite.
+        It is not finite for values outside the support or at its edge.
         """
         names = [rv.name for rv in self.model.free_RVs]
         return self._given.draw(*[values[name] for name in names])[0]

@@ -31,9 +31,6 @@ from pymc_bdmc.results.reading import Reading
 ROOM = 30
 """Number of characters that fit into the tick labels of an axis."""
 
-Backend = Literal["matplotlib", "bokeh", "plotly"]
-"""Names of the plotting libraries."""
-
 type Results = xr.DataTree | Mapping[str, xr.DataTree]
 """One result, or several by the title of their panel."""
 
@@ -46,7 +43,7 @@ class Options:
         names: Sequence[str],
         *,
         plot_collection: PlotCollection | None = None,
-        backend: Backend | None = None,
+        backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
         aes_by_visuals: Mapping[str, Sequence[str]] | None = None,
         visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
         **pc_kwargs,
@@ -77,9 +74,8 @@ def plot(names: str) -> Callable[[Callable[..., PlotCollection]], Callable[..., 
 class Canvas:
     """Figure with a panel per model, and colours and a legend along the dimension ``by``.
 
-    ``name`` is the variable under which the plot stores its artists. ``defaults`` go to
-    `PlotCollection.wrap` unless the caller's options replace them; with ``linestyle``, lines differ
-    in style too.
+    Artists are stored as ``name``; the caller's options replace ``defaults`` of
+    `PlotCollection.wrap`.
     """
 
     def __init__(
@@ -120,8 +116,7 @@ class Canvas:
     def draw(self, name: str, visual, data: xr.DataArray, computed=lambda da: {}, **defaults):
         """Draw a visual in every panel and colour for which there are data.
 
-        Its arguments are ``defaults``, those ``computed`` from the data of one panel and colour,
-        and the caller's options, which replace both.
+        The caller's options replace ``defaults`` and what is ``computed`` from the data there.
         """
         kwargs = get_visual_kwargs(self.visuals, name)
         if kwargs is False:
@@ -256,7 +251,7 @@ def readings(dt: Results) -> dict[str, Reading]:
 
 
 def joined(dim: str, arrays: Mapping[str, Any]) -> Any:
-    """Join arrays or datasets by name along a new dimension; NaN where one has no value."""
+    """Join arrays or datasets by name along a new dimension; NaN if one has no value."""
     return xr.concat(list(arrays.values()), xr.Variable(dim, list(arrays)), join="outer")
 
 

@@ -194,10 +194,9 @@ def plot_convergence(
 
 
 def _estimates(dt: Results, sizes: Sequence[int | None]) -> xr.Dataset:
-    """Return the columns of `evidence` by ``model``, ``chains`` and ``estimator``.
+    """Return the columns of `evidence` by ``model`` (one a data set), ``chains`` and ``estimator``.
 
-    There is a panel for every data set of each result. ``sizes`` are numbers of finished chains,
-    None for all. If a method does not apply, its value is NaN.
+    ``sizes`` are numbers of finished chains, None for all.
     """
     found = {}
     for size, (title, read) in product(sizes, readings(dt).items()):

@@ -117,7 +117,6 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
 
 
 def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
-    """Draw the gap of every round against its cost."""
     found = table[table["jeffreys_bound"].notna()].to_xarray()
     if not found.sizes["round"]:
         raise ValueError("results: none has a gap, which needs simulated data.")
@@ -343,7 +342,6 @@ def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:
 
 
 def _vlines(da, target, **kwargs):
-    """Draw a vertical line for every crossing."""
     return [vline(x, target, **kwargs) for x in da][-1]
 
 

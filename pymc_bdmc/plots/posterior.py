@@ -104,7 +104,7 @@ def plot_agreement(
     furthest, *widths = abs(found).max("place", skipna=False)
     widest = xr.ufuncs.minimum(xr.ufuncs.maximum(*widths), 2 * furthest + 4 * margin)
     reach = 1.1 * xr.ufuncs.fmax(2 * margin, widest)
-    at = xr.DataArray(-np.arange(len(shown), dtype=float), dims="place")  # the worst on top
+    at = xr.DataArray(-np.arange(len(shown), dtype=float), dims="place")  # the worst first
     canvas.draw("margin", vspan, along("limit", low=-margin, high=margin), color="gray", alpha=0.2)
     canvas.draw("same", vline, 0 * margin, color="gray")
     canvas.intervals("place", low, high, at, level=True)

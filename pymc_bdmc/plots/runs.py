@@ -126,7 +126,6 @@ def _weights(read: Reading, relative: bool) -> dict[str, np.ndarray]:
 def _draw_distributions(
     weights: Mapping[str, Mapping[str, np.ndarray]], kind: str, label: str, options: Options
 ) -> PlotCollection:
-    """Draw the distributions of the log weights of one result in each panel."""
     runs = {}
     for title, each in weights.items():
         finished = {name: row[~np.isnan(row)] for name, row in each.items()}
@@ -355,14 +354,11 @@ def _visited(run: xr.Dataset, chains: int) -> xr.DataArray:
 
 
 def _bottleneck(run: xr.Dataset) -> xr.DataArray:
-    """Return β at the cut with the smallest conductance, if that is below 0.1; else NaN.
-
-    A chain then stays on one side for ten sweeps. Chosen.
-    """
+    """Return β at the cut with the smallest conductance, if that is below 0.1; else NaN."""
     arrays = [run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")]
     conductance = temperature_flow(*arrays).conductance
     cut = int(np.nanargmin(conductance))
-    is_narrow = conductance[cut] < 0.1
+    is_narrow = conductance[cut] < 0.1  # a chain stays on one side for ten sweeps; chosen
     return xr.DataArray(run["beta"].values[cut : cut + 2].mean() if is_narrow else np.nan)
 
 

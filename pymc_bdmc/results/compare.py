@@ -75,7 +75,7 @@ def compare(
             together with 95 % probability. They need certified bounds on both sides of every log
             ML, with the failure probability split evenly over the results (Bonferroni). Log ML of
             real data is not certified from above, so only systems whose reverse chains start from
-            exact samples have them; where no row has one, these columns come with ``details`` only.
+            exact samples have them; if no row has one, these columns come with ``details`` only.
         ``valid``
             Whether the check of the method holds. If it fails, the error, the Bayes factor and the
             probability are left out.
@@ -185,10 +185,7 @@ def _row(read: Reading) -> dict:
 def check_comparable(
     results: Mapping[str, xr.DataTree], same_data: bool = False
 ) -> dict[str, Reading]:
-    """Read the results; raise an error unless they are a mapping of results on the same data.
-
-    With ``same_data`` the caller answers for the data.
-    """
+    """Read the results; raise an error unless they are a mapping of results on the same data."""
     check_flags(same_data=same_data)
     # A DataTree is itself a mapping of its groups.
     if isinstance(results, xr.DataTree) or not isinstance(results, Mapping) or len(results) < 2:
@@ -353,7 +350,7 @@ class BayesFactor(WithInterval):
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> BayesFactor:
     """Return the log Bayes factor of two models of the same data, with its error; nats.
 
-    It is the difference of their `log_ml`: above 0 where the data favour ``a``.
+    It is the difference of their `log_ml`: above 0 if the data favour ``a``.
 
     Parameters
     ----------
@@ -417,11 +414,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> 
 
 
 def strength(lower: float, upper: float) -> str:
-    """Return what Kass and Raftery (1995) call the evidence of a Bayes factor.
-
-    The arguments are the ends of the interval of its logarithm, nats. If they have different names,
-    both are given.
-    """
+    """Name the evidence at both ends of the interval of a log Bayes factor, nats."""
     low, high = sorted((abs(lower), abs(upper)))
     ends = [0.0 if lower < 0 < upper else low, high]
     least = np.log(list(STRENGTHS.values()))
@@ -501,7 +494,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     -----
     The sum over all observations is log ML, as its forward average estimates it. The numbers depend
     on the order of the observations, the sum does not: early ones are predicted from little more
-    than the prior. `pymc_bdmc.pointwise_orders` takes several orders. Where runs on simulated
+    than the prior. `pymc_bdmc.pointwise_orders` takes several orders. If runs on simulated
     data show that averages fall short of log ML, this is added to the errors of the sums, as in
     `evidence`, but not to those of single observations.
 

@@ -109,7 +109,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     If everything is simulated from the prior and the model is right, data sets are exchangeable
     with the real one. Then the p-values of spread and tails are exact, and those of features of the
     runs nearly so: runs on simulated data use the step sizes of the real data. If hyperparameters
-    are held at draws from a fit, p-values are approximate and rather too large, since the fit has
+    are fixed at draws from a fit, p-values are approximate and rather too large, since the fit has
     seen the data. A deviation that this explains, such as a small spread, has no p-value. Data of
     `FromPosterior` are compared by their spread and tails alone, since runs on them are on the real
     data too; this is a posterior predictive check. Data sets of `Matched` were chosen to resemble
@@ -119,7 +119,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     Runs see the data through the likelihood function only. So heavy tails under a normal model with
     a free scale change nothing in the runs: only ``tails of y`` shows them. A missing covariate
     that is itself normal is not detected at all, since the data *are* then those of the model with
-    a larger scale. Wide priors make data sets so different that no real one stands out; held
+    a larger scale. Wide priors make data sets so different that no real one stands out; fixed
     hyperparameters give a sharper test.
 
     References
@@ -182,11 +182,10 @@ def consistency_of(read: Reading) -> pd.DataFrame:
 
 @once
 def forward_ladder(read: Reading) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
-    """Return T of every round, and forward log weights on real and on simulated data.
+    """Return T of every round, forward log weights on real and simulated data, and used data sets.
 
-    Their shapes are (n_rounds, L) and (n_datasets, n_rounds, K), in nats; NaN marks a run that was
-    not finished. The last array has the numbers of the simulated data sets that have finished runs
-    in every round.
+    The weights have the shapes (n_rounds, L) and (n_datasets, n_rounds, K), in nats; NaN marks a
+    run that was not finished. Used data sets, by number, have finished runs in every round.
     """
     for group, remedy in (("real", "real_data=True"), ("forward", "simulated data")):
         if not read.has(group):
@@ -261,10 +260,9 @@ def _fitted_elements(read: Reading) -> int:
 
 
 def side_of(feature: str, fitted: int, n: int) -> int:
-    """Return the side of the mean on which deviations count; 0 for both.
+    """Return the side of the mean on which deviations of n values count; 0 for both.
 
-    ``fitted`` elements were fitted to the real data, none if all data are from the prior; the
-    observed variable has n values.
+    ``fitted`` elements were fitted to the real data, none if all data are from the prior.
     """
     if feature == "log ML":
         return -1
@@ -276,10 +274,7 @@ def side_of(feature: str, fitted: int, n: int) -> int:
 def _ranks(
     read: Reading, features: dict[str, np.ndarray], test: str, ranked: bool
 ) -> dict[str, dict]:
-    """Rank the real data by each feature, and by the feature in which it deviates most.
-
-    P-values are left out if the data sets may not be ranked.
-    """
+    """Rank the real data by each feature, and by the one in which they deviate most."""
     fitted = _fitted_elements(read)
     sizes = {name: values.size for name, values in read.observed.items()}
     titles = [each.removeprefix(SPREAD).removeprefix(TAILS) for each in features]
@@ -348,10 +343,9 @@ def check_shortfall(row: pd.Series) -> Finding:
 
 
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
-    """Check whether the real data stand out among simulated ones.
+    """Check whether the real data stand out among simulated ones, so that the model does not fit.
 
-    If they do, the model does not fit. The draws may still be right, which runs on data that
-    contain the real ones show; only other data leave the verdict open.
+    The draws may still be right, which runs on data that contain the real ones show.
     """
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.

@@ -90,7 +90,7 @@ def distance(
             Certified lower bound on KL(q‖p) that holds for any number of draws: from the certified
             lower bound on log ML and an upper limit of the ELBO
             (`estimators.certified_divergence`), which spend half of 1 − ``confidence`` each. NaN in
-            the other rows, where nothing is certified.
+            the other rows, for which nothing is certified.
         ``upper``
             Upper limit by Student's t, with one degree of freedom less than there are runs, and
             Bonferroni over the three rows; infinite if the row is not valid. It relies on ``error``
@@ -219,7 +219,6 @@ class _Runs:
 
     @cached_property
     def _of_particles(self) -> np.ndarray:
-        """Return log p(θ, y) of the particles, nats."""
         return self._log_joint(self._theta)
 
     def _posterior_mean(self, of_rows: Callable[[np.ndarray], np.ndarray]) -> PosteriorMean:

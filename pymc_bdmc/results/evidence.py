@@ -24,8 +24,6 @@ from pymc_bdmc.results.checks.runs import undefined_near
 from pymc_bdmc.results.finding import Table, frame
 from pymc_bdmc.results.reading import SIDES, DataSet, Reading, once
 
-COLUMNS = ["value", "error", "valid", "recommended", "reason"]
-
 MAX_SHORTFALL = 1.0
 """Nats that runs on data like the simulated ones may miss at most (root mean square)."""
 
@@ -82,7 +80,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     Notes
     -----
     No method of `temper` is valid if all chains together went from one end of the ladder to the
-    other less than 10 times. RTS is recommended where it is valid.
+    other less than 10 times. RTS is recommended if it is valid.
 
     Reverse chains of one data set share their start θ*, but errors treat the chains as independent.
     These errors are right if the chains forget θ*, and conditional on θ* if the kernels mix too
@@ -122,7 +120,8 @@ def evidence_of(read: Reading, method: str = "all") -> pd.DataFrame:
         if not rows:
             raise ValueError(f"method: {method!r} is not among {[*names, 'all']} for this result.")
     columns = {key: vars(row) for key, row in rows.items()}
-    return frame(columns, COLUMNS, "data", "dataset", "method")
+    shown = ["value", "error", "valid", "recommended", "reason"]
+    return frame(columns, shown, "data", "dataset", "method")
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,6 @@ def estimates_of(read: Reading, data: str) -> Rows:
 
 
 def _rows(read: Reading, each: DataSet) -> list[Listed]:
-    """Return the rows of one data set."""
     if read.is_null:
         reason = "the log density of a model without free variables"
         exact = Estimate(float(each.forward[0]), 0.0, "forward average", True, reason)
@@ -209,11 +207,7 @@ def _doubt(read: Reading, is_alone: bool) -> str:
 
 @once
 def recommended_log_ml(read: Reading, data: str = "real") -> Estimate:
-    """Return the estimate of log ML that `evidence` recommends on the first data set, nats.
-
-    If no method can be trusted, it is the forward average, and not valid. An error is raised if no
-    run was finished.
-    """
+    """Return the recommended log ML of the first data set, else the average, not valid; nats."""
     rows = [row for key, row in estimates_of(read, data).items() if key[1] == 0]
     if not rows:
         raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
@@ -243,7 +237,6 @@ def tempering_rows(read: Reading, method: str) -> Rows:
 
 
 def _tempering_estimate(read: Reading, name: str) -> Estimate:
-    """Estimate log Z of simulated tempering by one method."""
     run = read.tempering
     ell, betas, guess = (run[each].values for each in ("log_likelihood", "beta", "log_z_guess"))
     if name == "RTS":  # the reason states the leading order of its bias
@@ -266,11 +259,7 @@ def _tempering_estimate(read: Reading, name: str) -> Estimate:
 
 
 def _mbar(read: Reading) -> Estimate:
-    """Estimate log Z by the multistate Bennett acceptance ratio (MBAR), solved by pymbar.
-
-    See Shirts and Chodera (2008). Long chains are thinned. Since draws of a chain are correlated,
-    the error is `mbar_error`, not that of pymbar.
-    """
+    """Estimate log Z by the multistate Bennett acceptance ratio (Shirts and Chodera 2008)."""
     try:
         from pymbar import MBAR
     except ImportError as missing:
@@ -278,7 +267,7 @@ def _mbar(read: Reading) -> Estimate:
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
         ) from missing
     run = read.tempering
-    # It stores several matrices of size draws × temperatures.
+    # Thin long chains, since pymbar stores several matrices of size draws × temperatures.
     run = run.isel(draw=slice(None, None, -(-run["place"].size // 20_000)))
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
@@ -290,7 +279,7 @@ def _mbar(read: Reading) -> Estimate:
     protocol = ({"method": "adaptive", "options": {"min_sc_iter": 0}},)
     log_z = -MBAR(energies, counts, initial_f_k=-guess, solver_protocol=protocol).f_k
     log_z -= log_z[0]
-    error = mbar_error(ell, places, betas, log_z)
+    error = mbar_error(ell, places, betas, log_z)  # draws of a chain are correlated
     reason = f"{np.count_nonzero(counts)} of {len(betas)} temperatures visited"
     valid = bool(counts[0] and counts[-1])
     return Estimate(float(log_z[-1]), float(error[-1]), "MBAR", valid, reason)

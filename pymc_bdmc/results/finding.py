@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 Status = Literal["good", "open", "bad"]
 
 Remedy = NewType("Remedy", str)
-"""Advice on a finding. `tests/results/test_remedies.py` follows each that is written."""
+"""Advice on a finding. `tests/results/test_remedies.py` tries each one that is written."""
 
 NO_REMEDY = Remedy("")
 
@@ -26,16 +26,14 @@ class Finding(NamedTuple):
     """Result of one check."""
 
     name: str
-    status: Status | None
-    """None if the check does not affect the verdict."""
+    status: Status | None  # None if the check does not affect the verdict
     text: str = ""
     remedy: Remedy = NO_REMEDY
     value: float = np.nan
     error: float = np.nan
     lower: float = np.nan
     upper: float = np.nan
-    brief: str = ""
-    """A short form of the text, for those who want the answer only."""
+    brief: str = ""  # a short form of the text
 
     @property
     def with_remedy(self) -> Remedy:
@@ -78,11 +76,7 @@ def upwards(share: float) -> str:
 
 
 class Table(pd.DataFrame):
-    """A DataFrame that prints all columns, with the texts in its last column wrapped.
-
-    Of more rows than pandas' option ``display.max_rows``, some are left out. What is computed from
-    it, such as a selection of columns, is a plain DataFrame.
-    """
+    """A DataFrame that prints all columns, with the texts in its last column wrapped."""
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "Table":

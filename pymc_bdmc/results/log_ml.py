@@ -18,10 +18,6 @@ from pymc_bdmc.results.sandwich import certified_of
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
 
-MOST_GAP = 1.0
-"""Nats by which reverse runs on a simulated data set may lie above forward ones, beyond their
-errors, before the verdict says so; chosen."""
-
 
 @dataclass(frozen=True, repr=False)
 class WithInterval:
@@ -178,14 +174,9 @@ def log_ml_of(read: Reading) -> LogML:
 
 
 def notes(read: Reading) -> list[str]:
-    """Return what log ML includes.
-
-    If the run was interrupted, quick runs may be more frequent among those that were finished.
-    Log ML includes the prior probability of constraints. Runs from the prior show it: they count
-    the draws that the constraints reject.
-    """
+    """Return what log ML includes, such as the prior probability of constraints."""
     found = [interruption(read), *read.constraints.split("\n"), undefined_far(read)]
-    if read.path in ("prior", "data") and read.has("real"):
+    if read.path in ("prior", "data") and read.has("real"):  # they count rejected prior draws
         draws = read.side("real").run.get("prior_draws", xr.DataArray(1.0)).values
         if np.nanmax(draws) > 1:
             mass = log_prior_mass(draws[~np.isnan(draws)])
@@ -224,7 +215,7 @@ def _on_simulated(read: Reading, found: LogML) -> Iterator[str]:
             f"If your data are like the simulated ones, all runs on them may miss {missed:.2g} "
             "nats (root mean square), which the error contains."
         )
-    elif max(gaps) > MOST_GAP:
+    elif max(gaps) > 1.0:  # nats; chosen
         yield (
             f"On a simulated data set reverse runs lie {max(gaps):.1f} nats above forward ones, "
             f"more than their errors explain. The {read.real.forward.size} runs on your data would "

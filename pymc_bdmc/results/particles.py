@@ -90,10 +90,7 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
 def check_model_of_runs(
     dt: xr.DataTree, model: pm.Model, density: TemperedDensity, reader: str
 ) -> Reading:
-    """Read a result; refuse one without real data, or of another model or data than the density.
-
-    The error has the name of the function that reads it.
-    """
+    """Read a result; refuse one without real data, or of another model or data than the density."""
     read = Reading.annealed(dt, reader)
     last, _ = read.last_particles, read.real  # errors without runs
     known = {rv.name for rv in density.model.unobserved_RVs}
@@ -127,10 +124,7 @@ class Unconstrained:
             _ = density.jitted.without_gradient
 
     def rows(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return θ of values of the free variables on the model's own scale, one draw a row.
-
-        Elements are infinite or NaN at the edge of the support.
-        """
+        """Return θ, one draw a row; elements are infinite or NaN at the edge of the support."""
         points = [
             self._density.unconstrain(dict(zip(values, each, strict=True)))
             for each in zip(*values.values(), strict=True)
@@ -151,20 +145,13 @@ class Unconstrained:
 class Elements:
     """Draws of a sampler and particles of a run with the same elements, in the same order."""
 
-    labels: list[str]
-    """Names such as ``theta[A, 1]``, with coordinates if there are any."""
-    shapes: dict[str, tuple[int, ...]]
-    """Shapes of the variables, in the order of their elements."""
-    draws: np.ndarray
-    """Shape (chains, draws, elements)."""
-    particles: np.ndarray
-    """Shape (runs, particles, elements)."""
-    weights: np.ndarray
-    """Shape (runs, particles); they add up to 1."""
-    free: np.ndarray
-    """Whether elements belong to a free variable of the model."""
-    continuous: np.ndarray
-    """Whether the variables of elements are continuous."""
+    labels: list[str]  # names such as `theta[A, 1]`, with coordinates if there are any
+    shapes: dict[str, tuple[int, ...]]  # shapes of the variables, in the order of their elements
+    draws: np.ndarray  # shape (chains, draws, elements)
+    particles: np.ndarray  # shape (runs, particles, elements)
+    weights: np.ndarray  # shape (runs, particles); they add up to 1
+    free: np.ndarray  # whether elements belong to a free variable of the model
+    continuous: np.ndarray  # whether the variables of elements are continuous
 
     @property
     def n_draws(self) -> int:
@@ -189,9 +176,7 @@ def paired_elements(
 ) -> Elements:
     """Return the elements of all variables that both the draws and the run have.
 
-    ``free`` are the free variables of the model, by default those named in the result, and
-    ``var_names`` the variables to compare, by default all that both have, with all free ones. If
-    draws cannot be compared, the error names the variable and the remedy.
+    ``free`` variables, by default those named in the result, must be among them.
     """
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")

@@ -26,12 +26,10 @@ LOST = "which sample_bdmc and lattice.anneal write. Was the result cut, or saved
 class DataSet(NamedTuple):
     """Finished runs on one data set, nats."""
 
-    data: str
-    """``simulated`` or ``real``."""
+    data: str  # `simulated` or `real`
     dataset: int
     forward: np.ndarray
-    reverse: np.ndarray
-    """Empty if there are none."""
+    reverse: np.ndarray  # empty if there are none
     prior_draws: np.ndarray
 
     @property
@@ -43,14 +41,10 @@ class DataSet(NamedTuple):
 class LastParticles(NamedTuple):
     """The weighted last states of the runs on the real data."""
 
-    states: xr.Dataset
-    """Variables by (chain, particle, …)."""
-    weights: np.ndarray
-    """Shape (K, N); they add up to 1, or are NaN if every weight is zero."""
-    sweeps: int
-    """Number of states of each particle: after the last weight, and after each further move."""
-    free: list[str]
-    """Names of the variables that are not Deterministics."""
+    states: xr.Dataset  # variables by (chain, particle, …)
+    weights: np.ndarray  # shape (K, N); they add up to 1, or are NaN if every weight is zero
+    sweeps: int  # states of each particle: after the last weight, and after each further move
+    free: list[str]  # names of the variables that are not Deterministics
 
     @property
     def within_runs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -132,10 +126,7 @@ class Side:
 
     @cached_property
     def tail(self) -> TailCheck:
-        """Check whether the mean of forward log weights exists; the worst case over data sets.
-
-        Reverse runs, and results without ℓ of prior draws, pass the check.
-        """
+        """Check whether the mean of forward log weights exists; the worst case over data sets."""
         if self.is_reverse or "prior_log_likelihood" not in self.run:
             return TailCheck(np.nan, True, True, "")
         rows = np.atleast_2d(self.run["prior_log_likelihood"].values)
@@ -185,33 +176,24 @@ def once[**P, T](
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Content of a result: its groups, and its attributes as fields.
-
-    A field has the value for a result that lacks the attribute.
-    """
+    """Content of a result: its groups, and its attributes as fields with their defaults."""
 
     groups: Mapping[str, xr.Dataset]
-    found: dict = field(default_factory=dict, repr=False)
-    """Findings of the checks; see `once`."""
+    found: dict = field(default_factory=dict, repr=False)  # findings of the checks; see `once`
     path: str = ""
     schedule: str = "unknown"
     step: str = "unknown"
-    kernels: str | None = None
-    """Names of the moves, in order; `step` names their variables too."""
+    kernels: str | None = None  # names of the moves, in order; `step` names their variables too
     is_compiled: int = 0
-    particles: int | None = None
-    """N; None for a system whose runs are single chains."""
+    particles: int | None = None  # N; None for a system whose runs are single chains
     simulate: str = ""
     hyperparameters: str = ""
-    upper_bound: str | None = None
-    """Start of the reverse runs on simulated data."""
+    upper_bound: str | None = None  # start of the reverse runs on simulated data
     independent_starts: int = 0
-    rounds: int = 0
-    """Number of rounds whose gap was looked at, in a call with a target."""
+    rounds: int = 0  # number of rounds whose gap was looked at, in a call with a target
     interrupted: int = 0
     system: str | None = None
-    model: str = "{}"
-    """A hash of every variable of the model, as JSON."""
+    model: str = "{}"  # a hash of every variable of the model, as JSON
     random_seed: Any = None
     sampling_time: float = np.nan
     preparation_time: float = np.nan
@@ -221,26 +203,18 @@ class Reading:
     finite_variables: str = ""
     discrete_variables: str = ""
     centred_effects: str = ""
-    unreached: str = ""
-    """Centred effects whose small scales the fit does not reach."""
-    undefined: str = ""
-    """Variables whose log density is NaN at some θ on the real data."""
-    undefined_prior: float = 0.0
-    """Share of prior draws at which it is."""
-    undefined_posterior: float = 0.0
-    """Share of moves from posterior states that end there; see `pymc_bdmc.density.undefined`."""
+    unreached: str = ""  # centred effects whose small scales the fit does not reach
+    undefined: str = ""  # variables whose log density is NaN at some θ on the real data
+    undefined_prior: float = 0.0  # share of prior draws at which it is
+    undefined_posterior: float = 0.0  # share of moves from posterior states that end there
     knows_tails: int = 0
-    weighs_real: int = 0
-    """Whether a fit needs no annealing on the real data, but does on simulated data."""
-    heavy_tail: float = 0.0
-    """Pareto k of the weights of the pilot's last states under the fit."""
-    doubt: str = ""
-    """Why the fit where the runs on the real data start misses part of the posterior."""
+    weighs_real: int = 0  # whether a fit needs annealing on simulated data, but not on the real
+    heavy_tail: float = 0.0  # Pareto k of the weights of the pilot's last states under the fit
+    doubt: str = ""  # why the fit, at which runs on the real data start, misses something
     peaks: int = 0
     row_order: Any = ()
     critical_beta: float = np.nan
-    flatness: float = 0.0
-    """Largest unevenness of the visits to temperatures, of a result of `temper`."""
+    flatness: float = 0.0  # largest unevenness of the visits to temperatures, by `temper`
     log_prior_mass: float | None = None
     log_prior_mass_error: float | None = None
     pilot_gradients: int = 0
@@ -422,10 +396,7 @@ class Reading:
 
     @cached_property
     def data_sets(self) -> list[DataSet]:
-        """Return the finished runs of every data set that has some in each direction.
-
-        Reverse runs count as not finished if one of them came to a state of probability zero.
-        """
+        """Return the finished runs of every data set that has some in each direction."""
         self.annealed(self)
         found = []
         for data, (forward, reverse) in SIDES.items():
@@ -436,6 +407,7 @@ class Reading:
             draws = self.side(forward).rows("prior_draws")
             for i, (own, *each) in enumerate(zip(draws, *rows, strict=True)):
                 weights = [_finished(row) for row in each]
+                # Reverse runs do not count if one of them came to a state of probability zero.
                 if not all(np.isfinite(row).all() for row in weights[1:]):
                     weights = weights[:1] if data == "real" else [np.empty(0)]
                 if all(row.size for row in weights):
@@ -485,8 +457,7 @@ class Reading:
     def ladder(self, group: str) -> tuple[list[int], np.ndarray]:
         """Return T of every round, and log weights by (round, …, chain), the largest T last.
 
-        A result without rounds has one. Of rounds with the same T the last one is kept. If the last
-        round confirms a target on new data, only that round is kept.
+        The last round of each T is kept, or a round that confirms a target on new data alone.
         """
         side, name = self.side(group), f"{group}_log_weight"
         dims = ("dataset",) * ("dataset" in side.run.dims)

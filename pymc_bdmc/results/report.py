@@ -87,7 +87,6 @@ def report(
 
 
 def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
-    """Return the paragraphs and the table on one result."""
     seed = [] if read.random_seed is None else [f"The random seed is {read.random_seed}."]
     parts = {
         "Methods": " ".join([*_methods(read), *seed]),
@@ -116,7 +115,6 @@ def _row(data: str, quantity: str, row: pd.Series) -> Row:
 
 
 def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list[Row]]:
-    """Return the paragraphs and the table on several models of the same data."""
     reads, table = check_comparable(results), compare(results)
     methods = {name: _methods(read) for name, read in reads.items()}
     found = {name: [for_paper(log_ml_of(read).sentence)] for name, read in reads.items()}

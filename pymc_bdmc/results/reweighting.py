@@ -65,30 +65,19 @@ def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
 
 
 @dataclass(frozen=True)
-class ReweighedModel:
+class ReweightedModel:
     """Log ML of one model by reweighting."""
 
-    runs: Reweighted | None
-    """Estimates from the runs, without log P(S); None if the runs say nothing about the model."""
-    log_weights: np.ndarray
-    """Log weights of the runs under the model, shape (K,), whose average is unbiased for the
-    marginal likelihood; nats. Empty if the runs say nothing about it."""
-    log_ml: Estimate
-    """Not valid if the model needs runs of its own; ``reason`` says why."""
-    log_bayes_factor: Estimate
-    """Against the model of the runs, with the errors that the two share left out."""
-    pareto_k: float
-    """Pareto k̂ of the weights of the particles; NaN if all are equal."""
-    is_same: bool
-    """Whether the densities are those of the model of the runs."""
+    runs: Reweighted | None  # without log P(S); None if the runs say nothing about the model
+    log_weights: np.ndarray  # nats, of K runs, with an unbiased average; empty without ``runs``
+    log_ml: Estimate  # not valid if the model needs runs of its own; `reason` says why
+    log_bayes_factor: Estimate  # against the model of the runs, without errors that both share
+    pareto_k: float  # Pareto k̂ of the weights of the particles; NaN if all are equal
+    is_same: bool  # whether the densities are those of the model of the runs
 
 
-class Reweighing:
-    """The weighted particles of a result, to be reweighted to other models.
-
-    ``model`` is that of ``dt``, and ``reader`` the function that reads it, for its errors: if there
-    are no runs on the real data, or they are of another model or other data.
-    """
+class Reweighting:
+    """The weighted particles of a result ``dt`` of a model, to be reweighted to other models."""
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
         model = checked_model(model)
@@ -109,11 +98,8 @@ class Reweighing:
         # What is not from the weights: log P(S), and what runs may miss.
         self._rest = float(np.sqrt(max(self.average.error**2 - own.error**2, 0.0)))
 
-    def to(self, model: pm.Model, *, both_ways: bool = False) -> ReweighedModel:
-        """Return log ML of another model of the same data.
-
-        Its support may be smaller unless it is compared in both ways.
-        """
+    def to(self, model: pm.Model, *, both_ways: bool = False) -> ReweightedModel:
+        """Return log ML of another model of the same data, of equal support if ``both_ways``."""
         model = checked_model(model)
         if reason := different_variables(self.density.model, model):
             return _unusable(reason)
@@ -126,7 +112,7 @@ class Reweighing:
             reason = "a log density is NaN or +∞ at some particles"
         return _unusable(reason) if reason else self._estimates(log_ratios)
 
-    def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
+    def to_density(self, log_joint: np.ndarray) -> ReweightedModel:
         """Return log Z of a normalisable density that is given at the particles, run after run."""
         with np.errstate(invalid="ignore"):  # particles without weight
             return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
@@ -153,7 +139,7 @@ class Reweighing:
         """Return log p(θ, y) of the particles, shape (K, N)."""
         return density.joint_density(self.values).reshape(self.shares.shape)
 
-    def _estimates(self, log_ratios: np.ndarray) -> ReweighedModel:
+    def _estimates(self, log_ratios: np.ndarray) -> ReweightedModel:
         runs = reweighted_evidence(log_ratios, self.shares, self.log_weights)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_weights = np.log(self.shares) + self.log_weights[:, None] + log_ratios
@@ -170,14 +156,11 @@ class Reweighing:
         log_ml = Estimate(value, error, "reweighed", is_valid, reason)
         factor = replace(runs.log_ratio, valid=is_valid, reason=reason)
         is_same = not log_ratios[self.shares > 0].any()
-        return ReweighedModel(runs, runs.log_weights + self._mass, log_ml, factor, k, is_same)
+        return ReweightedModel(runs, runs.log_weights + self._mass, log_ml, factor, k, is_same)
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
-    """Return Pareto k̂ of weights, by arviz-stats; ∞ if too few particles have weight.
-
-    It is NaN if the largest weights are equal up to rounding, so that there is no tail.
-    """
+    """Return Pareto k̂ of weights: ∞ if too few particles have weight, NaN if there is no tail."""
     from arviz_stats.base import array_stats
 
     finite = log_weights[np.isfinite(log_weights)]
@@ -189,9 +172,9 @@ def pareto_k(log_weights: np.ndarray) -> float:
         return np.nan
 
 
-def _unusable(reason: str) -> ReweighedModel:
+def _unusable(reason: str) -> ReweightedModel:
     nothing = Estimate(np.nan, np.nan, "reweighed", False, reason)
-    return ReweighedModel(None, np.empty(0), nothing, nothing, np.nan, False)
+    return ReweightedModel(None, np.empty(0), nothing, nothing, np.nan, False)
 
 
 def elasticity(
@@ -254,14 +237,13 @@ def elasticity(
         check_positive(values=value)
     values = [float(value) for value in values]
     models = [] if model else [built(build, value) for value in values]
-    particles = Reweighing(dt, model or model_of_runs(dt, models), "elasticity")
+    particles = Reweighting(dt, model or model_of_runs(dt, models), "elasticity")
     rows = [_elasticity(particles, build, value) for value in values]
     columns = ["elasticity", "error", "pareto_k", "valid", "reason"]
     return pd.DataFrame(rows, pd.Index(values, name="value"), columns)
 
 
-def _elasticity(particles: Reweighing, build: Callable[[float], pm.Model], value: float) -> tuple:
-    """Return a row of `elasticity`."""
+def _elasticity(particles: Reweighting, build: Callable[[float], pm.Model], value: float) -> tuple:
     above, below = (
         particles.to(built(build, value * np.exp(step)), both_ways=True) for step in (STEP, -STEP)
     )

@@ -23,9 +23,6 @@ from pymc_bdmc.results.reading import SIDES, DataSet, Reading, Side, once
 CERTAIN = ("exact", "posterior draw", "burned-in")
 """Starts of reverse runs with which a total variation is certified, on what each presupposes."""
 
-WIDE_GAP = 2.0
-"""Gap that counts as wide, in nats, after subtracting two standard errors; chosen."""
-
 
 def start_of(read: Reading, data: str) -> str:
     """Name the start of the reverse runs on one kind of data."""
@@ -81,29 +78,24 @@ def gap(read: Reading) -> tuple[float, float]:
 def is_wide(read: Reading) -> bool:
     """Return whether the gap is wide beyond its error."""
     value, error = gap(read)
-    return value - 2 * error > WIDE_GAP
+    return value - 2 * error > 2.0  # nats; chosen
 
 
 @once
 def slowness(read: Reading) -> float:
-    """Return the ratio of the gap on simulated data to the ideal gap of the best schedule.
-
-    NaN if it is unknown, or says nothing: of a single step, or of log weights without a mean.
-    """
+    """Return the ratio of the gap on simulated data to the ideal gap; NaN if it is unknown."""
     if not read.has(*SIDES["simulated"]):
         return np.nan
     forward = read.side("forward")
     n = forward.n_temperatures
+    # The ratio says nothing for a single step, or for log weights without a mean.
     if not forward.lengths.size or n == 1 or not forward.tail.resolved:
         return np.nan
     return gap(read)[0] * n * read.n_particles / float(np.mean(forward.lengths**2))
 
 
 def independent_gaps(read: Reading) -> int:
-    """Return the number of independent terms of a mean gap on simulated data.
-
-    These are data sets with finished runs in both directions, or the runs on one.
-    """
+    """Return the number of data sets with finished runs in both directions, or of runs on one."""
     finished = [~np.isnan(side.log_weight) for side in read.pair]
     n = int(np.sum(finished[0].any(axis=1) & finished[1].any(axis=1)))
     return n if n != 1 else min(int(each.sum()) for each in finished)

@@ -10,7 +10,6 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_confidence, check_flags
 from pymc_bdmc.results.checks.draws import disagreement, draws
-from pymc_bdmc.results.checks.gap import even_gap, far_start, order, sudden_gap
 from pymc_bdmc.results.checks.missed import real_weights, two_paths
 from pymc_bdmc.results.checks.runs import (
     cut_short,
@@ -30,9 +29,13 @@ from pymc_bdmc.results.checks.total_variation import (
 )
 from pymc_bdmc.results.checks.weights import (
     bad_averages,
+    even_gap,
+    far_start,
     few_passages,
     infinite,
     no_mean,
+    order,
+    sudden_gap,
     uneven_visits,
     unfinished,
 )
@@ -165,8 +168,7 @@ class Verdict:
     headline: Finding | None
     findings: tuple[Finding, ...]
     remedy: Remedy
-    details: bool = False
-    """Whether it prints as `text`."""
+    details: bool = False  # whether it prints as `text`
 
     @cached_property
     def brief(self) -> str:
@@ -336,7 +338,6 @@ def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None)
 
 
 def _findings(read: Reading, confidence: float, look: int | None) -> list[Finding]:
-    """Return what the checks of `verdict` find."""
     doubts = doubts_of(read)
     log_ml: Check = partial(log_ml_finding, doubts=doubts)
     certified: Check = partial(total_variation, doubts=doubts, confidence=confidence, look=look)
@@ -351,14 +352,11 @@ def _findings(read: Reading, confidence: float, look: int | None) -> list[Findin
 
 
 def warn(dt: xr.DataTree) -> None:
-    """Log the gravest doubts about a result, at most three, and what to do next.
-
-    An error in here is logged too, so that no finished run is lost. Results of `temper` have no
-    verdict, and that of a system may have very many runs to judge; both have the first remedy.
-    """
-    try:
+    """Log the gravest doubts about a result, at most three, and what to do next."""
+    try:  # so that no finished run is lost
         read = Reading.of(dt)
         doubts = doubts_of(read)[:3]
+        # Results of `temper` have no verdict, and a system may have very many runs to judge.
         step = next((doubt.remedy for doubt in doubts if doubt.remedy), NO_REMEDY)
         if doubts and not (read.is_tempering or read.is_system):
             step = verdict_of(read).remedy

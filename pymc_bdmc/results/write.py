@@ -41,16 +41,10 @@ def run_attributes(
 
 
 def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Dataset:
-    """Return log weights by chain and records by β of the runs in one direction, by data set.
+    """Return records of the runs in one direction by (dataset, chain, …) and (dataset, beta).
 
-    ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` are by (dataset, chain), the second by
-    ``accepted_draw`` too where a chain waited for several; ``log_likelihood_path``,
-    ``log_likelihood_sd`` (over chains), ``acceptance``, ``divergences`` and ``step_size`` by
-    (dataset, beta). Of runs of several particles also ``effective_size`` and ``resamplings`` by
-    (dataset, beta), ``least_effective_size`` and ``ancestors`` by (dataset, chain). On a path of
-    the data ``row_log_weight`` by (dataset, chain, row), if the temperatures end with each row. Of
-    reverse runs with weighted draws ``log_e_value`` and, after a burn-in, ``start_distance`` by
-    (dataset, chain).
+    ``prior_draws`` are by ``accepted_draw`` too if a chain waited for several, and
+    ``row_log_weight`` is by ``row``, on a path of the data.
     """
     data, dims = {}, {}
     for dim in ("chain", "beta"):
@@ -90,14 +84,9 @@ def particles_dataset(
 ) -> xr.Dataset:
     """Return the weighted last states of the runs on the real data, by (chain, particle).
 
-    ``ends`` are the last states of each run by variable, with their weights within the run. If the
-    runs made further moves at β = 1, the states after each move are further particles. The
-    attribute ``sweeps`` counts the states of each of the N particles, of which the first are those
-    after the last weight. ``autocorrelation_time`` is the number of states per independent one, for
-    the element or squared deviation that mixes worst. The coordinate ``bdmc_weight`` has the
-    normalised weights. The attribute ``pareto_k`` is Pareto k of the tail of the weights of the
-    runs (Vehtari et al. 2024), and ``free_variables`` names the variables that are not
-    Deterministics. `expectation` says whether averages can be trusted.
+    ``ends`` are the last states of each run by variable, with their weights within the run. States
+    after further moves at β = 1 are further particles; ``sweeps`` counts the states of each of the
+    N particles. ``pareto_k`` is that of the weights of the runs (Vehtari et al. 2024).
     """
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     shape = len(ends), len(ends[0][1])
@@ -123,9 +112,7 @@ def particles_dataset(
 def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> float:
     """Return 1 + 2 Σ_s (1 − s/S) ρ_s, with ρ_s the largest correlation after s of S moves.
 
-    It is the largest over all elements and their squared deviations. Squared deviations matter
-    since a move that reflects an element about its mean does not change them, nor many
-    probabilities.
+    It is over all elements and their squared deviations, which a reflection about the mean keeps.
     """
     if sweeps == 1 or not np.isfinite(shares).all():
         return 1.0
@@ -151,11 +138,9 @@ def posterior_dataset(
     """Resample weighted particles to draws of equal weight, assigned at random to four chains.
 
     There is about one draw per effective particle, so that errors which assume independent draws
-    are right. The number is at most the effective number of starts from which the particles
-    descend (``ancestors``, by run), and it is rounded down to a multiple of four, with at least one
-    draw a chain. States after further moves at β = 1 count by their autocorrelation time. Draws are
-    assigned to chains at random, so rank plots and R̂ compare four parts of one sample; they do not
-    judge the runs.
+    are right: at most one per start from which the particles descend (``ancestors``, by run), and
+    more for states after further moves, by their autocorrelation time. Rank plots and R̂ compare
+    four parts of one sample; they do not judge the runs.
     """
     weights = particles["bdmc_weight"].values
     runs, sweeps = weights.sum(axis=1), particles.attrs.get("sweeps", 1)
@@ -187,8 +172,7 @@ def burn_in_dataset(
 ) -> xr.Dataset:
     """Return reverse log weights by (burn_in, dataset, chain), the longest burn-in last.
 
-    ``log_weights`` returns those of a group, shape (dataset, chain). The group ``burn_in`` has the
-    shorter burn-ins of each data set in turn.
+    ``log_weights`` returns those of a group, and ``burn_in`` the shorter ones of each data set.
     """
     longest = log_weights("reverse")
     shorter = log_weights("burn_in").reshape(len(longest), -1, longest.shape[1])

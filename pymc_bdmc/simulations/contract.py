@@ -49,7 +49,6 @@ class Simulated:
     shorter: tuple[int, ...] = ()
     """Other burn-ins to try."""
     attrs: Mapping[str, float] = field(default_factory=dict)
-    """Further attributes for the result."""
     real: Data | None = None
     """The real data, if the posterior is that given them and y* together."""
 
@@ -138,7 +137,7 @@ def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
 
 
 def check_drawable(density: TemperedDensity) -> None:
-    """Raise an error for models whose data cannot be drawn; the message names the variable."""
+    """Raise an error for models whose data cannot be drawn."""
     check_simulable(density.model)
     sampler = density.joint()
     sampler.seed(np.random.default_rng(0))
@@ -164,12 +163,7 @@ def joint_draws(
 
     Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
     pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
-    draw from the posterior that runs have as their target, where NaN counts as −∞.
-
-    Raises
-    ------
-    ValueError
-        If a variable cannot be drawn, or many successive pairs are impossible.
+    draw from the posterior that runs have as their target; NaN counts as −∞ there.
     """
     fixed = fixed or {}
     sampler = density.joint(given=tuple(fixed))

@@ -89,8 +89,8 @@ class FromPosterior(Simulation):
     the real one, with its outliers and its conflict with the prior. All that rests on the draws: a
     part of the posterior that they miss is never a θ′.
 
-    All variables are held, latent ones too, so y′ is a second data set of the same groups or of the
-    same path of a time series.
+    All variables are fixed, latent ones too, so y′ is a second data set of the same groups or of
+    the same path of a time series.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class FromPosterior(Simulation):
 
 @dataclass(frozen=True, eq=False)
 class FromHyperparameters(Simulation):
-    r"""Hold the hyperparameters at values that fit the real data, and simulate everything else.
+    r"""Fix the hyperparameters at values that fit the real data, and simulate everything else.
 
     Such data resemble the real ones. But θ\* is only close to a posterior sample, since the
     hyperparameters were not drawn from their prior, so reverse chains start after a burn-in.
@@ -179,22 +179,22 @@ class FromHyperparameters(Simulation):
     Parameters
     ----------
     names : str or sequence of str, optional
-        Variables held at fitted values. Default: the free variables without random parents that
+        Variables fixed at fitted values. Default: the free variables without random parents that
         are scalars or have an LKJ prior. If there are none, data are simulated as by
         `FromPosterior`.
     at : {"draw", "mean"}
-        Hold them at a posterior draw (a different one for every data set if there are enough), or
+        Fix them at a posterior draw (a different one for every data set if there are enough), or
         at the posterior mean.
     idata : DataTree, Dataset or InferenceData, optional
         Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
         particles of a few forward runs on them.
     burn_in : int or sequence of int, default 100
-        Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
-        If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; if
-        the weights are even, fewer are made, which forget the start but for 0.1 %. With several,
-        in increasing order, the result has the last one. Reverse chains after each of them, on the
-        same data with the same tuning, show whether it is long enough: see `burn_in_effect` and
-        `plot_burn_in`.
+        Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic. If
+        runs are importance sampling from a fit, transitions are Metropolis moves to independent
+        draws; if the weights are even, fewer are made, which forget the start but for 0.1 %. With
+        several, in increasing order, the result has the last one. Reverse chains after each of
+        them, on the same data with the same tuning, show whether it is long enough: see
+        `burn_in_effect` and `plot_burn_in`.
     datasets : int, default 20
         Number D of simulated data sets. With 20 the total variation between the sampler's posterior
         and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors
@@ -295,7 +295,7 @@ class FromHyperparameters(Simulation):
 
 @dataclass(frozen=True, eq=False)
 class HyperparametersIfAlike(FromHyperparameters):
-    """Hold the hyperparameters, unless the real data stand out among the data that these give.
+    """Fix the hyperparameters, unless the real data stand out among the data that these give.
 
     Then the model does not fit, and results on its data need not apply to the real ones. Data that
     contain the real ones are simulated in their place.
@@ -574,13 +574,7 @@ _NAMED = {each.name: each for each in (HyperparametersIfAlike, FromPosterior, Fr
 
 
 def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
-    """Return the simulation of this name with default options; an object is returned unchanged.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
+    """Return the simulation of this name with default options; others, and None, are unchanged."""
     if isinstance(simulate, Simulation | None):
         return simulate
     objects = [f"From{name.capitalize()}(...)" for name in _NAMED]

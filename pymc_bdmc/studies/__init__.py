@@ -1,1 +1,1 @@
-"""Several calls of `sample_bdmc` for one question, one file a question."""
+"""Several calls of `sample_bdmc` for one question."""

@@ -1,8 +1,9 @@
-"""Find the model with the largest log ML, with more runs where the order is undecided."""
+"""Find the model with the largest log ML, with more runs while the order is undecided."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from pymc_bdmc.results.compare import against_best, check_comparable, conclusion
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import Table
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.studies.runs import real_run, refuse
+from pymc_bdmc.sampling import sample_bdmc
 
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
@@ -273,3 +274,18 @@ def _choice(
     best = str(table.index[0]) if table["valid"].any() else ""
     left = [name for name, row in rows.items() if not row["beaten"]]
     return ModelChoice(best, left == [best], confidence, looks, table, results)
+
+
+def real_run(model: pm.Model, **options: Any) -> xr.DataTree:
+    """Return runs on the real data; raise KeyboardInterrupt if Ctrl-C left some of them undone."""
+    dt = sample_bdmc(model, simulate=None, **options)
+    if Reading.of(dt).interrupted:
+        raise KeyboardInterrupt
+    return dt
+
+
+def refuse(options: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
+    """Raise an error if one of these options of `sample_bdmc` is given."""
+    for name in names:
+        if name in options:
+            raise ValueError(f"{name}: {reason}; leave it out.")

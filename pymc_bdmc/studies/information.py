@@ -21,7 +21,7 @@ from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.simulations import FromPrior, Simulated, Simulation
-from pymc_bdmc.studies.runs import refuse
+from pymc_bdmc.studies.compare_models import refuse
 
 NO_DATA_YET = (
     ("simulate", "real_data", "posterior", "target_error"), "the experiment has no data yet"
@@ -283,7 +283,7 @@ def compare_designs(
     ------
     ValueError
         For fewer than two designs, for other free variables in one of them, or another prior of
-        those that are asked about; see `information_gain`.
+        those asked about; see `information_gain`.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def compare_designs(
 
 
 def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
-    """Raise an error if variables differ, or the shape or prior of those that are asked about."""
+    """Raise an error if variables differ, or the shape or prior of those asked about."""
     first, variables = next(iter(designs)), None
     point: dict[str, np.ndarray] = {}
     priors: dict[str, np.ndarray] = {}

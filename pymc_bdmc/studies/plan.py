@@ -22,8 +22,8 @@ from pymc_bdmc.density.refuse import check_simulable, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.simulations import FromPrior
+from pymc_bdmc.studies.compare_models import real_run, refuse
 from pymc_bdmc.studies.information import NO_DATA_YET
-from pymc_bdmc.studies.runs import real_run, refuse
 
 _log = logging.getLogger("pymc.bdmc")
 

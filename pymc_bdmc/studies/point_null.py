@@ -21,11 +21,8 @@ from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.results.compare import BayesFactor, bayes_factor
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.sampling import sample_bdmc
-
-MOST_APART = 4.0
-"""Difference of both ways in joint standard errors, from which chance does not explain it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +62,7 @@ class PointNull:
             which = "; believe the run" if run.valid else ", and neither does the run"
         elif not run.valid:
             which = ", which is all that is known"
-        elif abs(apart) <= MOST_APART * np.hypot(draws.error, run.error):
+        elif abs(apart) <= 4 * np.hypot(draws.error, run.error):  # else beyond chance; chosen
             which = (
                 ", which agrees; believe the run, which does not need draws near the fixed values"
             )
@@ -143,7 +140,7 @@ def point_null(
     free = [rv.name for rv in model.free_RVs]
     if not isinstance(fixed, Mapping) or not fixed or not set(fixed) <= set(free):
         raise ValueError(f"fixed: a mapping of some of the free variables {free} is needed.")
-    full = Reweighing(dt, model, "point_null")
+    full = Reweighting(dt, model, "point_null")
     values = {
         name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
         for name, value in fixed.items()
@@ -154,7 +151,7 @@ def point_null(
     return PointNull(bayes_factor(result, dt), _of_draws(full, model, null, result), result)
 
 
-def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.DataTree) -> Estimate:
+def _of_draws(full: Reweighting, model: pm.Model, null: pm.Model, result: xr.DataTree) -> Estimate:
     """Return the log Bayes factor of the null model from the particles of the full one, nats."""
     from scipy import stats  # slow to import
 

@@ -55,9 +55,10 @@ def test_only_the_fit_is_made_anew(engine, made):
     """The twin takes over the fit too, which then lies far from the posterior."""
     own, other = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
     assert made == ["PilotTask", "PilotTask", "RefitTask"]
-    np.testing.assert_array_equal(own.table.step_sizes, other.table.step_sizes)
+    np.testing.assert_array_equal(own.kernels.step_sizes, other.kernels.step_sizes)
     np.testing.assert_array_equal(
-        other.table.scales, np.tile(other.reference.scales, (len(other.betas), 1))
+        other.kernels.scales,
+        np.tile(other.reference.scales, (len(other.kernels.betas), 1)),
     )
     mean, deviation = exact(OTHER)
     assert abs(other.reference.locations[0, 0] - mean) < deviation

@@ -80,7 +80,7 @@ def test_every_start_has_its_limit(ask, monkeypatch):
 
 def test_draws_in_vain_end_by_ctrl_c():
     engine, seed = constrained(np.inf), np.random.SeedSequence(1)
-    tuning = SimpleNamespace(accepted_draws=1, reference=None)
+    tuning = SimpleNamespace(accepted_draws=1, reference=None, kernels=None)
     task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.call import annealing, choice
+from pymc_bdmc.call import annealing
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, compiled
 from pymc_bdmc.engines.problem import Problem
@@ -185,10 +185,9 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         dt = pm.sample_bdmc(model, **options)
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
-    monkeypatch.setattr(choice, "MAX_SURPLUS", np.inf)
-    for module in (annealing, choice):
-        monkeypatch.setattr(module, "MAX_RHAT", np.inf)
-    monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
+    monkeypatch.setattr(annealing, "MAX_SURPLUS", np.inf)
+    monkeypatch.setattr(annealing, "MAX_RHAT", np.inf)
+    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
     assert all(dt.attrs["path"] == "fitted" for dt in twins)
     off = [abs(bdmc.evidence(dt).iloc[0]["value"] - log_ml) for dt in twins]
@@ -478,7 +477,7 @@ def found(prior, fitted, rhat=1.0, lengths=(100.0, 1.0), with_scouts=True, **oth
     """Return findings of pilots, and of scouts on both paths."""
     scouts = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
     before, after = lengths
-    return choice.Findings(before, rhat, after, *scouts, **others)
+    return annealing.Findings(before, rhat, after, *scouts, **others)
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
@@ -526,18 +525,18 @@ CHOICES = {
 @pytest.mark.parametrize("case", CHOICES)
 def test_the_path_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     seen, path, reason = CHOICES[case]
-    chosen = choice.choose(found(**seen))
+    chosen = annealing.choose(found(**seen))
     assert chosen.path == path
     assert reason in chosen.reason
-    first = choice.choose(found(**seen, with_scouts=False))
+    first = annealing.choose(found(**seen, with_scouts=False))
     assert first.needs == ("" if case in ("little shorter", "longer") else "scouts")
-    assert choice.choose(found(**seen)._replace(fitted_length=None)).needs == "fit"
+    assert annealing.choose(found(**seen)._replace(fitted_length=None)).needs == "fit"
 
 
 def test_an_obstacle_needs_no_fit():
     seen = found(LOW, HIGH)
-    assert choice.choose(seen._replace(obstacle="a circle")) == ("prior", "a circle", "")
-    assert choice.choose(seen._replace(is_cut=True)).path == "prior"
+    assert annealing.choose(seen._replace(obstacle="a circle")) == ("prior", "a circle", "")
+    assert annealing.choose(seen._replace(is_cut=True)).path == "prior"
 
 
 @pytest.mark.parametrize("case", CHOICES)
@@ -545,9 +544,9 @@ def test_data_like_the_real_ones_may_object_to_a_fit(case):
     """But only if runs from the prior do not fail on the real data."""
     seen, _, reason = CHOICES[case]
     objects = reason in ("misses", "R̂ is 8") or case == "the prior is higher"
-    assert bool(choice.missed_by_fit(found(**seen))) == objects
+    assert bool(annealing.missed_by_fit(found(**seen))) == objects
     fails = "peaks" in seen or (seen["fitted"] == HIGH)
-    assert choice.fails_from_prior(found(**seen)) == fails
+    assert annealing.fails_from_prior(found(**seen)) == fails
 
 
 @pytest.mark.parametrize(
@@ -570,9 +569,9 @@ def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengt
 def test_a_path_that_is_refuted_is_not_taken(monkeypatch):
     """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower path."""
     seen = found(prior=LOW, fitted=HIGH, rhat=8.0)
-    assert choice.choose(seen).path == "fitted"
-    monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
-    assert choice.choose(seen).path == "prior"
+    assert annealing.choose(seen).path == "fitted"
+    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
+    assert annealing.choose(seen).path == "prior"
 
 
 @pytest.mark.parametrize("shape", [0.3, 0.5, 0.8])

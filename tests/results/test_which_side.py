@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.stats import binom, norm
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.results.checks.which_side import ALPHA, missed_shares
+from pymc_bdmc.results.agreement import ALPHA, missed_shares
 from pymc_bdmc.results.particles import paired_elements
 from tests.results.test_agreement import draws_of, tree
 

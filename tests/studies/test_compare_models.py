@@ -144,7 +144,7 @@ def wrong_choices(monkeypatch, runs=200):
     def fake(model, *, chains=16, **options):
         return result(rng, means[names[id(model)]], chains)
 
-    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", fake)
+    monkeypatch.setattr("pymc_bdmc.studies.compare_models.sample_bdmc", fake)
     options = dict(confidence=0.8, progressbar=False)
     found = [compare_models(models, **options) for _ in range(runs)]
     return sum(each.known and each.best == "worse" for each in found)
@@ -181,7 +181,7 @@ def test_ctrl_c_keeps_the_looks_so_far(monkeypatch, calls):
             raise KeyboardInterrupt
         return result(rng, 0.0, chains)
 
-    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", interrupted)
+    monkeypatch.setattr("pymc_bdmc.studies.compare_models.sample_bdmc", interrupted)
     models = {"a": object(), "b": object()}
     if calls == 1:
         with pytest.raises(KeyboardInterrupt):

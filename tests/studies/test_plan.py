@@ -59,7 +59,7 @@ def test_ctrl_c_keeps_what_is_finished(calls, monkeypatch):
             raise KeyboardInterrupt
         return bdmc.sample_bdmc(*arguments, **options)
 
-    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", interrupted)
+    monkeypatch.setattr("pymc_bdmc.studies.compare_models.sample_bdmc", interrupted)
     options = dict(datasets=3, cores=1, progressbar=False)
     if not calls:
         with pytest.raises(KeyboardInterrupt):
@@ -98,7 +98,7 @@ def test_bad_input_is_named(monkeypatch):
             pm.Potential("y", -n * pm.Normal("mean") ** 2)
         return model
 
-    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", None)  # nothing is sampled
+    monkeypatch.setattr("pymc_bdmc.studies.compare_models.sample_bdmc", None)  # nothing is sampled
     other = {"effect": effect, "more": lambda n: effect(n + 1)}
     unknown = {"effect": effect, "none": lambda n: effect(n) if n < 10 else potential(n)}
     for models, sizes, options, words in [

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import Estimate
-from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import point_null
 from pymc_bdmc.studies.point_null import PointNull
 from tests.models import SIGMAS
@@ -84,7 +84,7 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(s
     assert not found.of_draws.valid
     assert repr(found).endswith("; believe the run.")
     monkeypatch.setattr(point_null, "shape_by_states", lambda log_weights: (0.0, 0.7))
-    full = Reweighing(dt, model, "point_null")
+    full = Reweighting(dt, model, "point_null")
     twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
     assert twin.valid
     assert twin.value < exact - 0.1

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.results import reweighting
-from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import sensitivity as module
 from tests.models import SIGMAS
 
@@ -121,7 +121,7 @@ def test_a_support_that_grows_gets_a_fresh_run(monkeypatch, unnoticed):
     if unnoticed:
         monkeypatch.setattr(reweighting, "support_beyond", lambda *_: "")
     dt = sampled(uniform(1.0))
-    point = Reweighing(dt, uniform(1.0), "test").to(uniform(2.0))
+    point = Reweighting(dt, uniform(1.0), "test").to(uniform(2.0))
     assert point.log_ml.valid == unnoticed
     if unnoticed:
         assert not point.pareto_k > 0.7
@@ -136,7 +136,7 @@ def test_a_support_that_grows_gets_a_fresh_run(monkeypatch, unnoticed):
 
 def test_the_smallest_growth_of_a_bound_is_seen():
     """It lies beyond all prior draws but one in 10⁵."""
-    particles = Reweighing(sampled(uniform(1.0)), uniform(1.0), "test")
+    particles = Reweighting(sampled(uniform(1.0)), uniform(1.0), "test")
     assert "the support grows" in particles.to(uniform(1.00001)).log_ml.reason
     assert particles.to(uniform(1.0)).is_same
 
@@ -152,7 +152,7 @@ def test_discrete_variables_and_a_restricted_support():
     """Of n ≤ 2 the data are impossible, so that log P(S) is part of log ML."""
     dt = sampled(counted(8), path="prior", step="metropolis")
     assert (dt["real"]["prior_draws"] > 1).any()
-    particles = Reweighing(dt, counted(8), "test")
+    particles = Reweighting(dt, counted(8), "test")
     for largest in (6, 8):
         found = particles.to(counted(largest)).log_ml
         exact = np.log(stats.binom.pmf(3, np.arange(1, largest + 1), 0.5).mean())
@@ -171,7 +171,7 @@ def test_transforms_that_restrict_are_not_confused():
             pm.Normal("y", pm.Normal("x", transform=bounds), 1, observed=Y)
         return model
 
-    particles = Reweighing(sampled(cut(1.0), path="prior"), cut(1.0), "test")
+    particles = Reweighting(sampled(cut(1.0), path="prior"), cut(1.0), "test")
     assert particles.to(cut(1.0)).is_same
     assert "transform" in particles.to(cut(0.5)).log_ml.reason
 
@@ -318,7 +318,7 @@ def test_errors_are_honest_over_40_seeds():
     z, wrong = [], []
     for seed in range(40):
         dt = sampled(base, step="metropolis", random_seed=seed, **options)
-        particles = Reweighing(dt, base, "test")
+        particles = Reweighting(dt, base, "test")
         found = particles.to(other).log_ml
         assert found.valid
         z.append((found.value - log_ml(1.0)) / found.error)

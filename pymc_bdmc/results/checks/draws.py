@@ -31,20 +31,14 @@ DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
 MEASURES = ("shift", "ratio", "distance")
 """Columns that are compared in every row."""
 
-EACH_CHAIN = Remedy(
-    "see which of your chains agrees with the run: bdmc.agreement(dt, idata.sel(chain=[0])), and "
-    "so on."
-)
-
 
 @once
 def both_sides(read: Reading) -> tuple[float, float, float]:
     """Return mean log weights that forward runs predict and reverse ones have, and the p-value.
 
-    By Crooks' relation the mean of reverse log weights is E_f[w log w]/E_f[w]; for normal ones it
-    is ⟨log w⟩_f + Var_f(log w). The two differ if forward runs miss part of the posterior, since
-    then rare large weights are missing. The test is Student's t with one degree of freedom less
-    than there are runs. All is NaN without ``posterior`` draws, or if a log weight is infinite.
+    By Crooks' relation the latter is E_f[w log w]/E_f[w]; for normal log weights it is ⟨log w⟩_f +
+    Var_f(log w). If forward runs miss part of the posterior, rare large weights are missing. The
+    test is Student's t. All is NaN without ``posterior`` draws, or if a log weight is infinite.
     """
     runs = [(each.forward, each.reverse) for each in read.sets_of("real") if each.reverse.size]
     if not runs or not np.isfinite(np.concatenate(runs[0])).all():
@@ -111,7 +105,11 @@ def draws(read: Reading) -> Iterator[Finding]:
 def _of_draws(read: Reading) -> Remedy:
     """Return the remedy if draws show a part that the runs miss, or if their chains differ."""
     if not read.too_low:
-        return EACH_CHAIN if read.agreement.get("contradicts") else NO_REMEDY
+        each_chain = Remedy(
+            "see which of your chains agrees with the run: bdmc.agreement(dt, "
+            "idata.sel(chain=[0])), and so on."
+        )
+        return each_chain if read.agreement.get("contradicts") else NO_REMEDY
     if read.centred_effects:
         return Remedy(f"{non_centred(read.centred_effects)}.")
     n = max(100, 2 * read.side("real").n_temperatures)  # chosen
@@ -123,10 +121,7 @@ def _of_draws(read: Reading) -> Remedy:
 def agreeing(
     status: Status, table: pd.DataFrame, n: int, repeated: float, missed: tuple[float, float]
 ) -> Iterator[str]:
-    """Say whether n draws agree with those of the run.
-
-    ``repeated`` is the mean number of copies of a draw, and ``missed`` is from `missed_shares`.
-    """
+    """Say whether n draws, each ``repeated`` times on average, agree with those of the run."""
     difference, given = _difference(_worst(table)), f"The {n} draws that you gave"
     too_low, by_draws = missed
     apart = table[table["lowest"].notna() & (repeated <= MOST_COPIES)]
@@ -210,7 +205,7 @@ def _difference(row: pd.Series) -> str:
 def enough_draws(
     table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
 ) -> str:
-    """Say how many draws or runs would settle the row with the widest limits."""
+    """Say how many draws or runs would be enough for the row with the widest limits."""
     rows = table[~table.index.isin(DIRECTIONS)]
     mixing = rows[(rows["rhat"] > MOST_RHAT) | (rows["ess"] < LEAST_ESS)]
     if len(mixing):

@@ -18,9 +18,6 @@ from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.sandwich import certified_total_variation
 
-FEWEST_TO_JUDGE = 5
-"""Fewest simulated data sets from which what forward runs miss is estimated; chosen."""
-
 SHARES = (np.arange(200) + 0.5) / 200
 """Shares of the posterior, all equally probable, that forward runs may miss; chosen."""
 
@@ -29,17 +26,15 @@ MOST_DIVERGENT = 0.01
 
 HEAVY_TAIL, KNOWN_TAIL = 0.5, 0.6
 """Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above 0.5 their
-variance does not exist, and so no standard error. If the tails of the fit follow from the model's
-structure, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
+variance does not exist, and so no standard error. If the model's structure gives the tails of the
+fit, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
 
 LONGER = Remedy("use more temperatures or particles, or another kernel.")
 
 
 def real_weights(read: Reading) -> Iterator[Finding]:
-    """Report E_f[(1 − w/Z)₊] on the real data, with the mean of w for Z, and its jackknife error.
-
-    It is an estimate without a certificate: runs that all miss a part have even weights.
-    """
+    """Report E_f[(1 − w/Z)₊] on the real data, the mean of w for Z, with a jackknife error."""
+    # Runs that all miss a part have even weights, so nothing is certified.
     log_weights = read.real.forward if read.sets_of("real") else np.empty(0)
     n, value = log_weights.size, _mean_lack(log_weights)
     if n < 2 or np.isnan(value):
@@ -71,10 +66,7 @@ def refuting_path(read: Reading) -> str:
 
 
 def two_paths(read: Reading) -> Iterator[Finding]:
-    """Report the path that refutes these runs.
-
-    If scouts on their own path are not refuted, that path is as good, and the runs are too short.
-    """
+    """Report the path that refutes these runs."""
     if path := refuting_path(read):
         text = (
             f"A few runs on path {path!r} give a higher log ML than these, by more than chance "
@@ -82,7 +74,7 @@ def two_paths(read: Reading) -> Iterator[Finding]:
         )
         own, remedy = read.scouts.get(read.path), NO_REMEDY
         if own is not None and not refutes(read.scouts[path], own):
-            remedy = LONGER
+            remedy = LONGER  # the path of the runs is as good as the other
         elif path in PATHS:
             remedy = Remedy(f"pass path={path!r}.")
         yield Finding("two paths", "bad", text, remedy)
@@ -109,11 +101,11 @@ def short_on_simulated(read: Reading) -> float:
 def gaps_on_simulated(read: Reading) -> list[float]:
     """Return log r of every simulated data set: log Ẑ of reverse runs less that of forward ones.
 
-    Their standard error is taken off. It is noise that shows in the weights, so runs on the real
-    data show their own, and their standard error contains it. Few data sets show nothing.
+    Their standard error is taken off: it is noise that shows in the weights, and the standard
+    error of runs on the real data contains theirs. Fewer than 5 data sets show nothing; chosen.
     """
     pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
-    enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
+    enough = len(pairs) >= 5 and min(pair[0].size for pair in pairs) >= 2
     return [_gap(*pair) for pair in pairs] if enough else []
 
 
@@ -125,11 +117,9 @@ def _gap(forward: np.ndarray, reverse: np.ndarray) -> float:
 
 
 def _mean_square(gap: float, runs: int) -> float:
-    """Return the mean square of what this many runs miss if the data are like those with a gap.
-
-    Reverse runs start in a part with the probability of its share. If all shares are equally
-    probable, they start in half of these parts, so each that is seen counts twice.
-    """
+    """Return the mean square of what this many runs miss if the data are like those with a gap."""
+    # Reverse runs start in a part with the probability of its share. If all shares are equally
+    # probable, they start in half of these parts, so each that is seen counts twice.
     visited = SHARES * np.exp(-max(gap, 0.0))
     missed = np.log1p(-visited) - np.log1p(-SHARES)
     return float(2 * np.mean((1 - visited) ** runs * missed**2))
@@ -141,15 +131,13 @@ def _short_beyond(read: Reading) -> float:
     If runs agree much better on the real data than on simulated ones, these are harder, or all runs
     miss the same part of the real posterior, which some find on simulated data. If the data contain
     the real ones, and the draws behind them miss that part, no reverse run starts there.
-
-    It counts if the total variation on simulated data exceeds that of the weights on the real data
-    by more than two standard errors. The former is of means of few weights, whose spread is that of
-    single weights times a known factor.
     """
     found, real = certified_total_variation(read), _mean_lack(read.real_log_weights)
     if found is None or not real < 1:
         return 0.0
     others = read.side("forward").chains - found.islands + 1
+    # The total variation on simulated data is of means of few weights, whose spread is that of
+    # single weights times a known factor.
     excess = found.value - np.sqrt(1 / found.islands + 1 / others) * real
     error = clustered_mean(found.terms[:, None])[1]
     return float(-np.log1p(-min(excess, 0.999))) if excess > 2 * error else 0.0
@@ -159,12 +147,9 @@ def _short_beyond(read: Reading) -> float:
 def sign_of_a_miss(read: Reading) -> str:
     """Say why all runs on the real data may miss the same part, and a remedy; empty without a sign.
 
-    Such a part shows neither in the effective sample size nor in the differences between runs. The
-    signs are that runs start at a fit that does not reach small scales of centred effects; that
-    draws from the fit have weights with a heavy tail; that the pilot did not mix, if runs are
-    annealed from a fit; and that more than a few transitions diverge, if effects are centred or the
-    pilot did not mix. Simulated data measure what runs miss, except at small scales, which no
-    reverse run of theirs may start at. docs/method.md says what refusing them costs.
+    Such a part shows neither in the effective sample size nor in the differences between runs.
+    Simulated data measure what runs miss, except at small scales of centred effects, at which no
+    reverse run may start. docs/method.md says what refusing such runs costs.
     """
     is_fitted = read.has("real") and read.path == "fitted"
     if is_fitted and (names := read.unreached):
@@ -199,10 +184,8 @@ def _sign_of_the_fit(read: Reading) -> str:
 
 
 def _sign_of_the_kernel(read: Reading) -> str:
-    """Say why transitions may not reach part of the posterior.
-
-    Rejections at a hard constraint count as divergences, so these alone are no sign.
-    """
+    """Say why transitions may not reach part of the posterior."""
+    # Rejections at a hard constraint count as divergences, so these alone are no sign.
     real = read.side("real")
     share, rhat = real.divergent_share, real.pilot_rhat
     if share <= MOST_DIVERGENT:

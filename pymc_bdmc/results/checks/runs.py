@@ -22,16 +22,6 @@ MAX_DIVERGENT_SHARE = 0.01
 MOST_DIVERGENT = 0.2
 """Largest share of divergent transitions of a good result; see `divergent_share`."""
 
-MIN_ACCEPTANCE = 0.01
-"""Acceptance along part of the path below which a run hardly moved; chosen."""
-
-NARROW_GAP = 0.25
-"""Gap plus two standard errors, in nats, up to which runs whose kernel hardly moved do no harm: the
-total variation is then at most 0.25, as in a good verdict, by Pinsker's inequality in both ways."""
-
-FEWEST = np.array([4, 8])
-"""Fewest runs and particles for R̂; with fewer, means of good runs differ as much as states."""
-
 
 def interruption(read: Reading) -> str:
     """Return what is left after Ctrl-C or a callback stopped the run; empty if nothing did."""
@@ -108,9 +98,11 @@ def dead(read: Reading) -> Iterator[Finding]:
             return ""
         if read.has(*SIDES["simulated"]) and side.name in SIDES["simulated"]:
             value, error = gap(read)
-            if value + 2 * error <= NARROW_GAP:
+            # The total variation is then at most 0.25, as in a good verdict, by Pinsker's
+            # inequality in both ways.
+            if value + 2 * error <= 0.25:
                 return ""
-        n = int((side.run["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
+        n = int((side.run["lowest_acceptance"] < 0.01).sum())  # chosen
         return f"{n} of {side.n_finished} chains hardly moved along part of the path" if n else ""
 
     if found := read.by_group(counted):
@@ -134,13 +126,11 @@ def divergent(read: Reading) -> Iterator[Finding]:
 
 @once
 def divergent_share(read: Reading) -> float:
-    """Return the share of transitions that diverged in the forward runs.
+    """Return the share of divergent transitions in the forward runs, the larger of both data.
 
-    It is the larger share of the two kinds of data, over all temperatures and particles; 0 if
-    divergences were not counted. A divergent transition is rejected, so weights stay unbiased: in
-    108 calls for centred funnels (HMC and NUTS from the prior, log ML by quadrature) the share
-    reached 0.83, and errors did not grow with it. So a large share refutes nothing by itself. It
-    says that the kernel hardly moves, so that the result rests on the weights alone.
+    A divergent transition is rejected, so weights stay unbiased: in 108 calls for centred funnels
+    (HMC and NUTS from the prior, log ML by quadrature) the share reached 0.83, and errors did not
+    grow with it. A large share says only that the result rests on the weights alone.
     """
     sides = [read.side(forward) for forward, _ in SIDES.values() if read.has(forward)]
     return max((side.divergent_share for side in sides), default=0.0)
@@ -176,19 +166,7 @@ def rhat_of_runs(read: Reading) -> tuple[str, float]:
     the mean variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 if the runs
     agree, 1.4 if each of them has collapsed to a single ancestor, and far more if they end in
     different modes (Gelman and Rubin 1992). A single run with all the weight hides what the others
-    found. R̂ is NaN if there are too few particles or runs (`FEWEST`), or if every weight is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from pymc_bdmc.results.checks.runs import rhat_of_runs
-    >>> x = np.repeat([0.0, 0.0, 10.0, 10.0], 8).reshape(4, 8) + np.arange(8) / 7
-    >>> weights = (("chain", "particle"), np.full((4, 8), 1 / 32))
-    >>> particles = xr.Dataset(dict(x=(("chain", "particle"), x)), dict(bdmc_weight=weights))
-    >>> name, rhat = rhat_of_runs(xr.DataTree.from_dict(dict(particles=particles)))
-    >>> name, round(rhat, 1)
-    ('x', 15.3)
+    found. R̂ is NaN if there are too few particles or runs, or if every weight is zero.
     """
     worst, highest = "", np.nan
     if not read.has("particles"):
@@ -197,7 +175,8 @@ def rhat_of_runs(read: Reading) -> tuple[str, float]:
     weights = xr.DataArray(last.weights, dims=("chain", "particle"))
     of_runs = weights.sum("particle")
     at_once = weights.sizes["particle"] // last.sweeps
-    if not np.isfinite(of_runs).all() or (np.array([len(of_runs), at_once]) < FEWEST).any():
+    # With fewer runs or particles, means of good runs differ as much as states.
+    if not np.isfinite(of_runs).all() or len(of_runs) < 4 or at_once < 8:
         return worst, highest
     within = weights / of_runs.where(of_runs > 0)
     for name, values in last.states.data_vars.items():

@@ -1,4 +1,4 @@
-"""Check the certified total variation, what it rests on, and how much more would settle it."""
+"""Check the certified total variation, what it rests on, and how many runs would be enough."""
 
 from collections.abc import Iterator
 
@@ -24,9 +24,6 @@ CLOSE = 0.25
 
 MOST_MORE = 10
 """Largest factor by which more data sets or runs are proposed; chosen."""
-
-POOLED = (CLOSE / 3, CLOSE / 4, CLOSE / 6, CLOSE / 12)
-"""Total variations of pooled runs of which more runs are to reach one; chosen."""
 
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
@@ -88,14 +85,11 @@ def too_short(read: Reading) -> Iterator[Finding]:
 
 
 def simulated_from(read: Reading) -> Iterator[Finding]:
-    """Report the e-value against the draws as a sample of the posterior.
-
-    The draws are those of one posterior, so data sets are dependent and their e-values are
-    averaged.
-    """
+    """Report the e-value against the draws as a sample of the posterior."""
     if not read.contains_real or "log_e_value" not in read.side("reverse").run:
         return
     found = read.side("reverse").rows("log_e_value")
+    # The draws are those of one posterior, so e-values of data sets are dependent: average them.
     value = float(log_mean_exp(found[~np.isnan(found)]))
     if value < -np.log(MAX_CHANCE):
         yield Finding("e-value", None, value=value)
@@ -214,11 +208,13 @@ def _enough(
         return Remedy(
             'try path="prior", since a fit to data like these can miss part of the posterior.'
         )
-    following = (look or 1) + 1
-    level = round_confidence(confidence, following)
+    next_look = (look or 1) + 1
+    level = round_confidence(confidence, next_look)
     needed = datasets_needed(CLOSE, level, found.terms)
-    # Terms fall as 1/√(number of pooled runs). Find the largest that so many equal terms certify.
-    bounds = {v: upper_confidence_bound(np.full(datasets, v), level) for v in POOLED}
+    # Terms fall as 1/√(number of pooled runs). Find the largest that so many equal terms certify
+    # among a few; chosen.
+    pooled = [CLOSE / n for n in (3, 4, 6, 12)]
+    bounds = {v: upper_confidence_bound(np.full(datasets, v), level) for v in pooled}
     enough = max((value for value, bound in bounds.items() if bound <= CLOSE), default=0.0)
     more = runs * (found.value / enough) ** 2 if enough else np.inf
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
@@ -230,11 +226,11 @@ def _enough(
             f"{needed} data sets would be enough if they are like these {datasets}, in about "
             f"{read.sampling_time * needed / datasets:.2g} s: "
             f"simulate=bdmc.{way}(datasets={needed}) with another random_seed and your other "
-            f"options, and then verdict(dt, look={following})."
+            f"options, and then verdict(dt, look={next_look})."
         )
     if pools:
         return Remedy(
             f"use more runs on each data set: chains={int(np.ceil(more))} with another "
-            f"random_seed, and then verdict(dt, look={following})."
+            f"random_seed, and then verdict(dt, look={next_look})."
         )
     return longer
