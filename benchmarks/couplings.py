@@ -27,7 +27,7 @@ from adversaries import ADVERSARIES
 from common import shown, table
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.compiled import engine, runs
+from pymc_bdmc.engines import compiled, runs
 from pymc_bdmc.fits import draws
 from pymc_bdmc.fits.draws import log_weights_at
 
@@ -201,7 +201,7 @@ def weighed(name: str) -> list[tuple]:
 def annealed(name: str) -> tuple:
     """A row of the second table."""
     model, coupled = ANNEALED[name](), Coupled()
-    with mock.patch.object(engine, "annealed", coupled):
+    with mock.patch.object(compiled, "annealed", coupled):
         dt = pm.sample_bdmc(model, **OPTIONS)
     met = np.array(coupled.met)
     gradients = sum(group.attrs.get("gradient_evaluations", 0) for group in dt.children.values())

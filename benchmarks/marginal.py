@@ -14,7 +14,7 @@ from models import eight_schools
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits.nested import Marginal
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.run.tasks import FitTask

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_bdmc.density.compiled import NoGradient, NotJittable
 from pymc_bdmc.density.support import check_prior
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.engine import CompiledEngine as CompiledEngine
+from pymc_bdmc.engines.compiled import CompiledEngine as CompiledEngine
 from pymc_bdmc.engines.steps import StepEngine as StepEngine
 from pymc_bdmc.kernels import NamedKernel, Step
 from pymc_bdmc.run.loop import anneal as anneal
@@ -31,8 +31,8 @@ def make_engine(
 ) -> CompiledEngine | StepEngine:
     """Return the compiled engine if it supports the model and options, else PyMC's step methods.
 
-    ``betas`` is the schedule of step methods, unless a task has its own. ``in_turn`` is the order
-    of observations on a path of the data. See `sample_bdmc` for the other options.
+    ``betas`` is the schedule of step methods, unless a task has its own; ``in_turn`` is the order
+    of observations on a path of the data.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or isinstance(step, str | NamedKernel)):

@@ -16,7 +16,7 @@ from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines.systems import ModelSystem, States
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
-from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.pilots.pilot import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
 from pymc_bdmc.run.loop import anneal
 from pymc_bdmc.run.tasks import AnnealTask, PilotTask
@@ -24,11 +24,7 @@ from pymc_bdmc.run.workers import Workers, open_workers
 
 
 class StepEngine:
-    """Compiled density and step methods, shared by all chains of a process.
-
-    ``betas`` is the schedule, unless a task has its own. See `build_steps` for the other arguments
-    and the errors.
-    """
+    """Density and step methods of a process; ``betas`` is the schedule of tasks without one."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
     pilots = 2
@@ -70,7 +66,7 @@ class StepEngine:
 
     @property
     def description(self) -> str:
-        """Return the step methods and their variables, in the order of application."""
+        """Step methods and their variables, in the order of application."""
         return " > ".join(
             f"{type(step).__name__}({', '.join(var.name for var in step.vars)})"
             for step in self.steps
@@ -78,7 +74,7 @@ class StepEngine:
 
     @property
     def kernel_names(self) -> Moves:
-        """Return the names of the step methods, in the order of application."""
+        """Names of the step methods, in the order of application."""
         return Moves(False, tuple(type(step).__name__ for step in self.steps))
 
     def pool(
@@ -129,7 +125,7 @@ class StepEngine:
         return ModelSystem(self.density, self.description, dict, advance)
 
     def log_likelihood(self, point: Point) -> float:
-        """Return ℓ of a point on the current data, nats."""
+        """ℓ of a point on the current data, nats."""
         return self.density(point)[1]
 
     def run(self, task: AnnealTask) -> Run:

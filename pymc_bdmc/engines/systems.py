@@ -8,7 +8,7 @@ import numpy as np
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.kernels.state import (
     Parameters,
     copy_vector,
@@ -23,26 +23,9 @@ from pymc_bdmc.run.chain import Table
 
 
 class TunedKernel:
-    """Compiled kernels K_1 … K_T, or their reversals, as a `pymc_bdmc.base.types.Kernel`.
+    """Compiled kernels K_1 … K_T, or their reversals, on the data at the last `reset`: a `Kernel`.
 
-    The data are those of the density at the last `reset`. At every multiple of ``stride`` K_t
-    proposes to move to the next of the prior ``draws``, if there are any.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc as pm
-    >>> from pymc_bdmc.engines import CompiledEngine, PilotTask
-    >>> from pymc_bdmc.density.tempered import TemperedDensity
-    >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
-    >>> engine = CompiledEngine(TemperedDensity(model))
-    >>> tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
-    >>> kernel = engine.kernel(tuning, np.array([0.0, 0.5, 1.0]))
-    >>> kernel.reset(np.random.default_rng(1))
-    >>> point, move = kernel.step(1, {"x": np.array(0.0)})
-    >>> bool(0 <= move.acceptance[1] <= 1)
-    True
+    At every multiple of ``stride`` K_t proposes to move to the next of the prior ``draws``.
     """
 
     def __init__(
@@ -94,8 +77,8 @@ States = tuple[list, np.ndarray]
 class ModelSystem:
     """A PyMC model as a `System`: exact prior draws, and moves by tuned kernels.
 
-    ``ravel`` converts points to the states that ``advance(states, betas, rng)`` moves, each at its
-    own β > 0. It returns the new states and ℓ of all.
+    ``ravel`` converts points to states. ``advance(states, betas, rng)`` moves each at its own β >
+    0, and returns the new states and all ℓ.
     """
 
     def __init__(
@@ -146,10 +129,9 @@ def advance_compiled(
 
 @njit(nogil=True, cache=True)
 def move_rows(target, kernel, table, draw, reverse, thetas, rng, terms):
-    """Apply kernels to every row of ``thetas``, each with its own β and parameters of the table.
+    """Apply kernels to every row of ``thetas``, each with its own β > 0 and row of the table.
 
-    Rows at β = 0 do not move. Log p and ℓ are written to ``terms``, of shape (rows, 2). Return the
-    sums of the reports.
+    Log p and ℓ are written to ``terms``, shape (rows, 2). Return the sums of the reports.
     """
     size, n_continuous = thetas.shape[1], table.scales.shape[1]
     states, work = make_states(1, size, n_continuous), make_workspace(size, n_continuous)

@@ -26,10 +26,10 @@ def improved(density: Density, drawn: Drawn[Reference], rng: Generator) -> Drawn
     """Return draws from t distributions whose weights are as even as possible.
 
     If θ has many elements and the degrees of freedom were not chosen, these become the number of
-    elements. The tails are then lighter, and the weights for a normal posterior nearly even. Next,
-    every component gets the moments of the weighted draws that likely belong to it: population
-    Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Both steps are tried only if the
-    weights are uneven, and kept only if they become more even.
+    elements, so that weights for a normal posterior are nearly even. Next, every component gets the
+    moments of the weighted draws that likely belong to it: population Monte Carlo (Cappé, Douc,
+    Guillin, Marin and Robert 2008). Both are tried only if weights are uneven, and kept only if
+    they become more even.
     """
     n = drawn.thetas.shape[1]
     if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
@@ -84,11 +84,10 @@ def adapted[R: AnyReference](
 ) -> Drawn[R]:
     """Adapt a mixture of t distributions to a density of few elements, by n draws a round.
 
-    Draws are from the reference that ``around`` makes of the mixture. All draws so far get weights
-    as draws from the mixture of all references used so far. Two mixtures are fitted to them: one
-    with the present components, and one with each component split in two. The mixture with the more
-    even weights is used next: Cornuet, Marin, Mira and Robert (2012), Adaptive multiple importance
-    sampling.
+    Draws are from the reference that ``around`` makes of the mixture, with weights as draws from
+    the mixture of all references so far. To them are fitted a mixture with the present components,
+    and one with each component split in two; the one with the more even weights is used next:
+    Cornuet, Marin, Mira and Robert (2012), Adaptive multiple importance sampling.
     """
     drawn = best = draw_weighted(density, around(reference), n, rng)
     thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
@@ -144,10 +143,7 @@ def _split(thetas: ndarray, weights: ndarray, reference: Reference) -> Reference
 
 
 def _em(thetas: ndarray, weights: ndarray, reference: Reference) -> Reference:
-    """Return the mixture after some steps of weighted expectation and maximisation.
-
-    It stays as it is if a single draw has all the weight.
-    """
+    """Return the mixture after EM steps with weights; unchanged if one draw has all the weight."""
     weights = weights / weights.sum()
     if weights.max() > 1 - np.finfo(float).eps:
         return reference

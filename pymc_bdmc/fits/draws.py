@@ -50,10 +50,7 @@ def draw_weighted[R: AnyReference](
 
 
 def log_weights_at(thetas: ndarray, log_r: ndarray, density: Density) -> ndarray:
-    """Return g = log p + ℓ − log r at draws from r, nats.
-
-    g is −∞ if the model is impossible there, or log r is ∞.
-    """
+    """Return g = log p + ℓ − log r at draws from r, nats; −∞ if impossible, or log r is ∞."""
     log_f = density.terms(thetas).sum(axis=1)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
         return np.where((log_f == -np.inf) | (log_r == np.inf), -np.inf, log_f - log_r)
@@ -66,19 +63,19 @@ def most_variance(reference: AnyReference) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DrawTuning(Tuning):
-    """Tuning of runs with T = 1 that weigh draws from a reference, which no kernel moves.
+    """Tuning of runs with T = 1, of draws from a reference with importance weights and no kernel.
 
     ℓ is g = log p + ℓ − log r, and a move is an evaluation of a draw and its weight.
     """
 
     @property
     def is_nested(self) -> bool:
-        """Return whether draws are normal in the latent variables, so that they reach necks."""
+        """Whether draws are normal in the latent variables, so that they reach necks."""
         return self.reference.core.knows_tails
 
     @property
     def knows_tails(self) -> bool:
-        """Return whether the structure of the model says how heavy the tails must be."""
+        """Whether the structure of the model says how heavy the tails must be."""
         return self.reference.knows_tails
 
     def shortened(self, burn_in: int) -> int:
@@ -99,10 +96,7 @@ class DrawTuning(Tuning):
 def metropolis(
     theta: ndarray, reference: AnyReference, density: Density, n: int, rng: Generator
 ) -> tuple[ndarray, float]:
-    """Return a state after n Metropolis moves to draws from the reference, at β = 1.
-
-    Also return an estimate of at most how far it is from the posterior (`distance_after`).
-    """
+    """Return a state after n Metropolis moves to draws from r at β = 1; and `distance_after`."""
     new, log_r = reference.sample(n, rng, density)
     thetas = np.concatenate([theta[None], new])
     log_r = np.concatenate([reference.log_density(thetas[:1], density, rng), log_r])
@@ -117,9 +111,9 @@ def distance_after(n: int, start: float, g: ndarray) -> float:
     """Estimate a bound on the total variation from the posterior after n Metropolis moves.
 
     Draws from r, whose log weights are g, and the start stand for the posterior, by weight. Couple
-    the chain with one that starts from the posterior, with the same proposals and the same uniform
-    numbers. If the state with the larger weight moves, so does the other one, and both are equal
-    from then on. Until then that state stays, so it moves with the same probability each time.
+    the chain with one from the posterior, with the same proposals and uniform numbers. If the state
+    with the larger weight moves, so does the other, and both are equal from then on. Until then
+    that state stays, so it moves with the same probability each time.
     """
     both = np.append(g, start)
     both = both[both > -np.inf]
@@ -131,10 +125,7 @@ def distance_after(n: int, start: float, g: ndarray) -> float:
 
 
 def importance_run(g: ndarray, ends: Point, evaluations: int, of_start: Mapping[str, float]) -> Run:
-    """Return a run with T = 1 of particles with log weights g, which do not move.
-
-    In a reverse run the first one belongs to θ*.
-    """
+    """Return a run with T = 1 of particles with log weights g; in reverse the first is θ*."""
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
     return Run(
@@ -156,10 +147,10 @@ def importance_run(g: ndarray, ends: Point, evaluations: int, of_start: Mapping[
 def log_e_value(weights: ndarray) -> float:
     """Return the log of an e-value against the first of several particles as a posterior sample.
 
-    If it is one, and the others are draws from r, then given all of them it is each one with a
-    probability equal to its normalised weight. A bet that names other probabilities has an
-    expectation of 1: equal ones gain if the particle lies too far out, and those in proportion to
-    the squared weight if it lies where r has too little mass. This is the mean of both.
+    If it is one, and the others are draws from r, then given all of them it is each one with its
+    normalised weight as probability. A bet on other probabilities has an expectation of 1: equal
+    ones gain if the particle lies too far out, and those in proportion to the squared weight if r
+    has too little mass there. This is the mean of both.
     """
     first = weights[0]
     with np.errstate(divide="ignore"):

@@ -24,11 +24,6 @@ from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.reference.student import Reference
 
-PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
-"""Numbers of prior draws by which a fit finds what it misses, on the first and on further data."""
-MOST_ELEMENTS, MOST_WITHOUT_GRADIENT = 500, 30
-"""Most elements of θ of a mixture. The curvature takes two gradients for each element, or several
-times the square of their number in evaluations."""
 HEAVY, JUDGING = 1.0, 2048
 """Largest Pareto k of the weights of draws, above which they have no mean, and the draws by which a
 larger one is confirmed. It has a standard error of about (1 + k)/√M, M the largest of the weights
@@ -36,10 +31,6 @@ that show it: 0.4 with the fewest draws, 0.2 with these."""
 RARE, MISSED = 3.0, 0.03
 """r misses a state if log r is this many nats below the log posterior. A fit is not used if more
 than this share of the posterior, estimated from prior draws, is missed."""
-RAYS = 16, 256
-"""Numbers of rays that scan a fit, and that confirm what the first ones find. Chosen: 16 find a
-concentric shell exactly; of a skewed posterior of which a fit misses 0.4 %, one set of 16 in seven
-finds more than `MISSED`."""
 MOST_SURPLUS = 5.0
 """Nats by which g at likely states that searches passed may exceed its largest value at draws.
 Measured: 6 nats or more on thin ridges, and below 3 if a normal mixture fits well."""
@@ -81,7 +72,7 @@ class Fit(NamedTuple):
 class Fitting:
     """Fits to one data set, given prior draws, shape (P, n).
 
-    ``reached`` are states that runs from the prior came to, shape (S, n), equally weighted.
+    ``reached`` are states that runs from the prior reached, shape (S, n), equally weighted.
     """
 
     def __init__(
@@ -106,13 +97,12 @@ class Fitting:
     ) -> Fit:
         """Search for a reference whose draws need no annealing.
 
-        There are two kinds of fits: a mixture of t distributions at the modes that searches find,
-        and a nested reference at the modes of the marginal density. The importance weights of draws
-        from a fit must be even enough, and prior draws may find hardly any of the posterior outside
-        of the fit. Centred effects have a funnel whose neck t distributions cannot reach, so only
-        the nested fit is tried. Otherwise the mixture comes first. If its weights are uneven, the
-        nested fit is used if there is one, since its tails are known. A ``given`` reference is used
-        if it is good enough, and then one with the latent variables that were ``named``.
+        It is a mixture of t distributions at the modes that searches find or, if its weights are
+        uneven, a nested reference at the modes of the marginal density, whose tails are known. If
+        effects are centred, only the nested fit is tried, since t distributions cannot reach the
+        neck of a funnel. Weights must be even enough, and prior draws may find hardly any of the
+        posterior outside of the fit. A ``given`` reference comes first, and then one with the
+        ``named`` latent variables.
         """
         if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):
             return self._failed(NoFit("log p is +∞ at some prior draws"))
@@ -155,7 +145,6 @@ class Fitting:
         return self._tried(self._refitted, known)
 
     def _tried(self, fit: Callable[..., Fit], *arguments) -> Fit:
-        """Return what a method returns, or its failure."""
         try:
             return fit(*arguments)
         except NoFit as no_fit:
@@ -185,8 +174,8 @@ class Fitting:
         return self._fit(drawn, reason)
 
     def _mixture(self, degrees_of_freedom: float | None) -> Fit:
-        """Fit t distributions to all modes."""
-        most = MOST_ELEMENTS if self._density.has_gradient else MOST_WITHOUT_GRADIENT
+        # The curvature takes two gradients an element, or several times n² evaluations.
+        most = 500 if self._density.has_gradient else 30
         if self._prior.shape[1] > most:
             raise NoFit(f"θ has more than {most} elements")
         reached, starts = self._reached[:SEARCHES], self._starts(SEARCHES)
@@ -217,8 +206,7 @@ class Fitting:
         """Return starts of searches near the prior and near the mode of the likelihood.
 
         If the prior has heavy tails and conflicts with the likelihood, the posterior may have a
-        mode near both. The first start is the prior draw with the largest posterior density. The
-        others are the maxima of ℓ alone, from the two prior draws with the largest ℓ.
+        mode near both. So these are the likeliest prior draw a posteriori, and maxima of ℓ alone.
         """
         prior, density = self._prior, self._density
         starts = [prior[np.argmax(self._log_prior + self._ells)]]
@@ -230,7 +218,6 @@ class Fitting:
         return starts
 
     def _nested(self, structure: Structure) -> Fit:
-        """Fit a nested reference."""
         density, rng = self._density, self._rng
         reference, reason = fit_nested(density, self._prior, self._ells, structure, rng)
         if np.isfinite(reference.accuracy):
@@ -348,7 +335,9 @@ class Fitting:
             found["runs from the prior"] = self._is_rare(reference, reached, log_f - log_ml).mean()
         if not reference.knows_tails and density.has_gradient:
             (rng,) = self._rng.spawn(1)
-            for rays in RAYS:
+            # Chosen: 16 find a concentric shell exactly; if a fit misses 0.4 % of a skewed
+            # posterior, one set of 16 in seven finds more than `MISSED`, hence the 256.
+            for rays in (16, 256):
                 share = share_beyond(reference.core, density, self._prior, log_ml, rays, rng)
                 if share <= MISSED:
                     break
@@ -368,8 +357,8 @@ class Fitting:
     def _surplus(self, drawn: Drawn) -> float:
         """Return by how much g at likely states that searches passed exceeds g at draws, nats.
 
-        A normal approximation at the mode of a thin curved ridge does not cover its arms. Its draws
-        may still have even weights, but searches follow the arms.
+        A normal approximation at the mode of a thin curved ridge misses its arms, where searches
+        go. Its draws may still have even weights.
         """
         thetas, heights = self._density.most_likely_passed()
         if not len(thetas):  # there was no search
@@ -391,8 +380,8 @@ def share_beyond(
     integral is E_z ∫ f(m + s L z) s^(n−1) ds times |L| and the area S of the unit sphere, for z
     uniform on it. Integrated is the posterior density where it exceeds that of the fit by more than
     `RARE` nats, from a radius of √n, since draws show what is nearer, to that of the farthest prior
-    draw. The mean over rays, which components share, is unbiased; of few rays a single one can be
-    most of it. The largest share that rays from one component find is returned.
+    draw. The mean over rays, which components share, is unbiased; the largest over components is
+    returned.
     """
     n = prior.shape[1]
     log_sphere = np.log(2) + n / 2 * np.log(np.pi) - gammaln(n / 2)

@@ -80,13 +80,12 @@ def find_modes(
 ) -> Modes:
     """Search from several starts, and mix a t distribution for each mode by the curvature there.
 
-    There are at least as many ``searches`` as given. They go on while some end at modes that no
-    other one found, however low these are: the share of such searches is about the chance that the
-    next one finds a new mode (Good 1953). Those modes must also hold little of the posterior. This
-    is not enough if several modes are alike, as in a mixture with switched labels. So the number of
-    searches must also make it unlikely, by ``overlooked``, to miss one of n + 1 modes that are
-    found with equal probability. Starts with a density that is not finite are left out. The metric
-    is a rough shape of the density, which gives the units.
+    At least ``searches`` are made. They go on while many end at modes that no other one found,
+    since their share is about the chance that the next one finds a new mode (Good 1953), or while
+    those modes hold much of the posterior. If several modes are alike, as with switched labels,
+    this is not enough: it must also be unlikely, by ``overlooked``, to miss one of n + 1 modes that
+    are found with equal probability. Starts with a density that is not finite are left out. The
+    metric gives the units.
     """
     ascend = ascend_by_gradients if has_gradient else _ascend_by_values
     mode_at = _mode_by_gradients if has_gradient else _mode_by_values
@@ -288,8 +287,8 @@ def _mode_by_values(
     """Return the height at the end of a search, and the mode there or None.
 
     Central differences along steps give slope and curvature. These correct the place, and the steps
-    until each is one standard deviation along its own principal axis. So the noise of a solver,
-    which has tolerances of its own, does not matter.
+    until each is one standard deviation along its own principal axis, so that the noise of a solver
+    with tolerances of its own does not matter.
     """
     steps, height = np.diag(unit), log_density(theta)[0]
     for _ in range(10):

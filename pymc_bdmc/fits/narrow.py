@@ -27,12 +27,11 @@ LogDensity = Callable[[ndarray], ndarray]
 
 
 def add_narrow_modes(reference: Reference, log_density: LogDensity, rng: Generator) -> Reference:
-    """Add a component to a reference at every narrow mode that it misses.
+    """Add a component to a reference, of one component, at every narrow mode that it misses.
 
-    The reference has one component, fitted to samples of the posterior. Some draws are moved to a
-    maximum of log p + ℓ. If log p + ℓ − log r is larger there than at any draw, importance sampling
-    with a component at the maximum estimates the share of the posterior that r misses. With more
-    than 20 elements it cannot, and the reference stays as it is.
+    Some draws are moved to a maximum of log p + ℓ. If log p + ℓ − log r is larger there than at any
+    draw, importance sampling with a component there estimates the share of the posterior that r
+    misses. With more than 20 elements it cannot, and the reference stays as it is.
     """
     if reference.locations.shape[1] > 20:
         return reference

@@ -30,22 +30,12 @@ from pymc_bdmc.reference.student import make_reference, mix_references, no_refer
 MOST_COLUMNS, MOST_GROUPS = 200, 500
 """Most differences of gradients that give a precision of x; if few columns give all of it, or each
 difference is much cheaper than a gradient of θ, the second number."""
-STARTS, FEW_STARTS = 16, 8
-"""Numbers of prior draws from which other modes of x given ψ are searched: for each optimisation of
-the marginal, and on similar data. Chosen: of 48 fits to y ~ N(sin x, 0.2), all but two were refused
-with 16, and all but eight with 8."""
-CHECKED, FEW_CHECKED, MOST_CHECKED = 64, 32, 128
-"""Numbers of draws of ψ that judge and improve the marginal, per element of ψ and one more: on the
-first data set, and on similar data, where there are at most so many as the third in all."""
-TIGHT, LOOSE = 1e-8, 1e-3
-"""Accuracy of modes, in nats, for differences of the marginal and for draws."""
+LOOSE = 1e-3
+"""Accuracy of modes for draws, in nats; differences of the marginal need a tighter one."""
 RESOLVED = 0.1
 """Rounding hides a precision if it may take more than this share of a pivot. Measured: of six
 effects whose sum is known to 1e-5 … 3e-4, log ML is right up to there, and with 0.12 it was 0.14
 nats off."""
-REMOTE = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])
-"""Conditional deviations from the mode at which tails of single latent variables are probed. Draws
-show what is nearer. Measured: log ML falls short by about the share that is found."""
 MOST_PROBED = 64
 """Most latent variables that are probed alone."""
 
@@ -80,7 +70,7 @@ class Structure(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The numbers of elements in words."""
+        """Numbers of elements in words."""
         sizes = {"parameter": (~self.latent).sum(), "latent variable": self.latent.sum()}
         return ", ".join(f"{n} {name}{'s' * int(n > 1)}" for name, n in sizes.items())
 
@@ -121,10 +111,7 @@ class Marginal(Density):
 def fit_nested(
     density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator
 ) -> tuple[NestedReference, str]:
-    """Fit a nested reference to first data; return it, and what optimisations found.
-
-    ``ells`` are ℓ at the prior draws, nats. Raise `NoFit` if none can be fitted.
-    """
+    """Fit a nested reference to first data, with ℓ of the prior draws; return it and a summary."""
     latent, others = np.flatnonzero(structure.latent), np.flatnonzero(~structure.latent)
     units = structure.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
@@ -160,8 +147,10 @@ def fit_nested(
         metric=spread_of(found.to_units(prior[:, others])), searches=searches,
         overlooked=overlooked,
     )  # fmt: skip
-    checked = CHECKED * (1 + len(others))
-    return _fitted(found, density, search, checked, prior, STARTS * searches, rng)
+    checked = 64 * (1 + len(others))  # draws of φ that judge and improve the marginal
+    # Starts at which other modes of x are sought. Chosen: of 48 fits to y ~ N(sin x, 0.2), all but
+    # two were refused with 16 a search, and all but eight with 8.
+    return _fitted(found, density, search, checked, prior, 16 * searches, rng)
 
 
 def refit_nested(
@@ -171,13 +160,13 @@ def refit_nested(
     modes = known.marginal_modes
     first = known.given(known.from_units(modes[:1]), density)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
-    checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
+    checked = min(128, 32 * (1 + len(known.others)))
     search = partial(
         find_modes, starts=chain(modes, known.to_units(prior[:, known.others])),
         metric=known.marginal.metric(0), searches=len(modes),
         overlooked=OVERLOOKED if len(modes) > 1 else 1.0,
     )  # fmt: skip
-    return _fitted(found, density, search, checked, prior, FEW_STARTS, rng)
+    return _fitted(found, density, search, checked, prior, 8, rng)
 
 
 def _fitted(
@@ -186,12 +175,12 @@ def _fitted(
 ) -> tuple[NestedReference, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
-    The marginal density may have no mode. With a matrix of two unknown scales, for example, it is
-    flat towards a scale of 0. So the first draws come partly from the prior.
+    The marginal density may have no mode: for a matrix of two unknown scales it is flat towards a
+    scale of 0. So the first draws come partly from the prior.
     """
     phis = found.to_units(prior[:, found.others])
     wide = make_reference(np.median(phis, axis=0), spread_of(phis))
-    tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
+    tight = found if np.isinf(found.accuracy) else found._replace(accuracy=1e-8)
     modes = search(Marginal(tight, density))
     reason = f"marginally, {modes.reason}"
     is_single = modes.reference is None or len(modes.reference.locations) == 1
@@ -263,10 +252,10 @@ def _pattern(
 def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> str:
     """Say whether x has no mode given the first ψ, or several given one of them.
 
-    Newton's method starts at prior draws of x, at each ψ in turn, and ends within a standard
-    deviation of a mode. Another mode matters if its Laplace approximation is at most 7 nats lower.
-    If many elements have two modes, each end is far below the highest mode. So the search goes on
-    from states in which only one element is that of an end.
+    Newton's method starts at prior draws of x, at each ψ in turn. Another mode, over a standard
+    deviation away, matters if its Laplace approximation is at most 7 nats lower. If many elements
+    have two modes, each end is far below the highest mode, so the search goes on from states in
+    which only one element is that of an end.
     """
     centres = found.given(psis, density)
     if not centres.is_mode[0]:
@@ -293,12 +282,11 @@ def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: 
 def lost_by_rounding(found: NestedReference, density: Density, psis: ndarray) -> float:
     """Return the largest share of a pivot of the precision of x that rounding may take.
 
-    A pivot p_j is a squared diagonal entry of the Cholesky factor: what is left of H_jj after the
+    A pivot p_j, a squared diagonal entry of the Cholesky factor, is what is left of H_jj after the
     elimination of other elements. H_jj is a difference of gradients over a step h_j. Rounding of
-    x_j by ε|x_j| alone changes it by ε|x_j| H_jj/h_j, which is a share of ε|x_j| H_jj/(h_j p_j) of
-    the pivot, and half as many nats of the log volume. h_j √H_jj is about 1e-3, so this share grows
-    like the 3/2 power of the condition number. Errors of this size may cancel at some ψ, and what
-    they leave of a pivot is then right. Otherwise pivots are wrong, and depend on the steps.
+    x_j by ε|x_j| alone takes a share of ε|x_j| H_jj/(h_j p_j) of the pivot, and half as many nats
+    of the log volume. h_j √H_jj is about 1e-3, so this share grows like the 3/2 power of the
+    condition number. If such errors do not cancel, pivots depend on the steps.
     """
     references = found, found._replace(steps=1.5 * found.steps)
     first, second = (each.given(psis, density) for each in references)
@@ -325,14 +313,16 @@ def share_in_tails(found: NestedReference, density: Density, rare: float, rng: G
     """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
 
     Noise with heavy tails gives each latent variable a long shoulder from the mode near its
-    observation towards its prior. No draws from a normal distribution reach it, also if they are
-    annealed, so their weights may be even. So log p + ℓ is integrated along some of the variables,
-    at the mode of ψ, where it exceeds the normal density by more than ``rare`` nats.
+    observation towards its prior, which no draws from a normal distribution reach, so that their
+    weights may be even. So log p + ℓ is integrated along some of the variables, at the mode of ψ,
+    where it exceeds the normal density by more than ``rare`` nats.
     """
     psi = found.from_units(found.marginal_modes[:1])
     centre = found.given(psi, density)
     probed = rng.permutation(len(found.latent))[:MOST_PROBED]
-    z = np.append(-REMOTE[::-1], REMOTE)
+    # Draws show what is nearer. Measured: log ML falls short by about the share that is found.
+    remote = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])  # conditional deviations from the mode
+    z = np.append(-remote[::-1], remote)
     theta = found.join(psi, centre, np.zeros_like(centre.modes))
     thetas = np.tile(theta, (len(probed), len(z), 1))
     moves = z * deviations(found, centre)[0, probed, None]

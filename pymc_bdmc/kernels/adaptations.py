@@ -1,9 +1,7 @@
 """Read, set and restart what each kind of PyMC step method adapts.
 
-A kernel must not adapt while weights accumulate. A pilot lets the step methods adapt at a few
-temperatures. `read` returns the adapted values, and `write` sets values interpolated between
-temperatures before every step. Values are on scales on which an average of two valid values is
-valid.
+A pilot lets step methods adapt at a few temperatures; while weights accumulate, values interpolated
+between these are set before every step. Values are on scales on which averages are valid.
 """
 
 from bisect import bisect_left
@@ -162,7 +160,7 @@ class StepParameters:
 
     @cached_property
     def _pieces(self) -> list[list[list[tuple]]]:
-        """Return (name, value, slope) of every parameter, by interval of β and step method."""
+        """(name, value, slope) of every parameter, by interval of β and step method."""
         return [
             [
                 [(name, low[name], (high[name] - low[name]) / span) for name in low]

@@ -1,16 +1,14 @@
 """Hamiltonian Monte Carlo with step sizes that adapt to the local density.
 
 A trajectory has as many pairs of steps as one of `hmc`. In each pair the base step size is halved j
-times, until the energy changes by little. Such a pair leads from z to z′ and, backwards, from z′ to
-z with the same error. If going back from z′ also takes j halvings, the pair *joins* z and z′. If it
-takes fewer, or if no number of halvings is enough, the state stays at z with the momentum reversed.
-In both cases the same rule leads back to z after reversing the momentum. So a whole trajectory,
-with its last momentum reversed, is an involution. It preserves volume, since the sets of states
-with equal j do not overlap and each is moved by shears. Hence the usual acceptance leaves f_β
-invariant, and the kernel is its own reversal (Tierney 1998, Section 2). The choice of j needs no
-other correction: its probability is 1 at both ends.
-
-If the base step size is small enough everywhere, this is HMC, at the same number of gradients.
+times, until the energy changes by little. Such a pair moves z to z′ and, backwards, z′ to z with
+the same error. If going back from z′ also takes j halvings, the pair *joins* z and z′. If it takes
+fewer, or if no number of halvings is enough, the state stays at z with the momentum reversed. In
+both cases the same rule returns to z after reversing the momentum, so a whole trajectory, with its
+last momentum reversed, is an involution. It preserves volume, since the sets of states with equal j
+do not overlap and each is moved by shears. Hence the usual acceptance leaves f_β invariant, and the
+kernel is its own reversal (Tierney 1998, Section 2). If the base step size is small enough
+everywhere, this is HMC, at the same number of gradients.
 
 The choice of the step size and its check at the other end are from Biron-Lattes, Surjanovic, Syed,
 Campbell and Bouchard-Côté (2024), arXiv:2310.16782, and for involutions from Liu, Surjanovic,
@@ -37,8 +35,8 @@ MAX_ERROR = 1.0
 def autostep(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`.
 
-    Its acceptance counts pairs of steps that turned back as rejected, so that pilots shorten the
-    step size. It diverges if a pair exhausts its halvings.
+    Pairs that turned back count as rejected, so that pilots shorten the step size. Exhausted
+    halvings count as a divergence.
     """
     proposal, momentum = work.proposal, work.momentum
     copy(state, proposal)
@@ -68,8 +66,7 @@ def autostep(target, beta, parameters, state, work, rng):
 def join(target, beta, metric, step_size, energy, work):
     """Replace the proposal and its momentum by the state that a pair of steps joins, if any.
 
-    Return whether it joined, whether no allowed number of halvings was enough, the energy of the
-    proposal afterwards, and the number of gradient evaluations.
+    Return whether it joined, whether all halvings failed, the new energy, and gradient counts.
     """
     near = work.proposal, work.momentum
     far, third = (work.edges[0], work.edge_momenta[0]), (work.edges[1], work.edge_momenta[1])
@@ -95,10 +92,7 @@ def join(target, beta, metric, step_size, energy, work):
 
 @njit(nogil=True, cache=True, allocates=False)
 def step_twice(target, beta, metric, step_size, start, end, velocity):
-    """Write where two steps from ``start`` lead to ``end``; return its energy and the gradients.
-
-    Both are pairs of a state and its momentum.
-    """
+    """Write the state and momentum two steps from ``start``; return energy and gradient counts."""
     state, momentum = end
     copy(start[0], state)
     copy_vector(start[1], momentum)

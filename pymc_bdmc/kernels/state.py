@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.normal import copy_vector as copy_vector
+from pymc_bdmc.reference.metric import copy_vector as copy_vector
 from pymc_bdmc.reference.student import Reference, refer
 
 
@@ -18,7 +18,6 @@ class Target(NamedTuple):
     """Function of `JittedDensity`; the one without gradients if none are needed."""
     without_gradient: Callable
     data: np.ndarray
-    """Flat observed data."""
     interval: np.ndarray
     """β and a later β', between which ℓ is the slope of log f on a path of the data; shape (2,)."""
     categories: np.ndarray
@@ -33,7 +32,6 @@ class Parameters(NamedTuple):
     """Parameters of a kernel at one β, chosen before the chain starts."""
 
     metric: Metric
-    """Metric of the continuous elements."""
     step_size: float
     """Step size in units of the metric."""
     widths: np.ndarray

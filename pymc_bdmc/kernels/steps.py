@@ -44,9 +44,7 @@ def build_steps(
     """Build step methods that together update all free variables, in the order of application.
 
     They target the tempered model. ``step`` may be one class for all variables, a named kernel for
-    which PyMC's own stands in, several classes among which PyMC assigns by competence, or None for
-    PyMC's own assignment. Raises a TypeError for an instance, and a ValueError for a step method
-    that cannot sample a variable, depends on other chains, or does not leave its target invariant.
+    which PyMC's own stands in, or several classes among which PyMC assigns by competence.
     """
     model = density.model
     check_step(step)
@@ -157,11 +155,7 @@ def _refuse_invalid(step: BlockedStep) -> None:
 
 
 class StepKernel:
-    """Kernel K_t of PyMC step methods applied one after the other, with adaptation frozen.
-
-    The step methods target the tempered model of the density. Entry 0 of the schedule ``betas`` is
-    not used.
-    """
+    """Kernel K_t of frozen PyMC step methods, applied in turn; entry 0 of ``betas`` is not used."""
 
     def __init__(
         self,
@@ -212,9 +206,8 @@ class StepKernel:
     def reversal(self) -> "StepKernel":
         """Return the kernel whose K_t applies the reversed step methods in opposite order.
 
-        Metropolis, Gibbs with a random scan, HMC, multinomial NUTS and univariate slice steps
-        are self-adjoint, and so is a user-written step method, unless it has a method
-        ``reversal()`` that returns its own.
+        Metropolis, Gibbs with a random scan, HMC, multinomial NUTS and univariate slice steps are
+        self-adjoint. So is a user-written one, unless its method ``reversal()`` returns another.
         """
         reversed_kernel = copy.copy(self)
         reversed_kernel._take([_reverse(step) for step in self.steps[::-1]], self._places[::-1])
@@ -291,12 +284,10 @@ def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Gene
                 )
 
 
-_LIBRARIES = ("builtins", "numpy", "pymc.", "pytensor", "collections")
-
-
 def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
     """Copy the attributes that may hold adapted parameters, also of nested objects."""
     numbers = {}
+    libraries = ("builtins", "numpy", "pymc.", "pytensor", "collections")
     for name, value in vars(thing).items():
         if isinstance(value, int | float | np.number | np.ndarray | list):
             with suppress(TypeError, ValueError):  # a list of other objects
@@ -304,7 +295,7 @@ def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
         elif (
             depth
             and hasattr(value, "__dict__")
-            and not type(value).__module__.startswith(_LIBRARIES)
+            and not type(value).__module__.startswith(libraries)
         ):
             numbers |= _numbers(value, f"{prefix}{name}.", depth - 1)
     return numbers

@@ -1,8 +1,7 @@
 """Contract of a compiled kernel: K_t combines prior, discrete and continuous moves.
 
-Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
-over the discrete elements. So the reversal applies the parts in opposite order, with that scan
-backwards.
+Every part leaves f_β invariant and is its own reversal, except for the scan over the discrete
+elements. So the reversal applies the parts in opposite order, with that scan backwards.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
     tempered,
 )
-from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.normal import standard_normal
+from pymc_bdmc.reference.metric import Metric, standard_normal
 from pymc_bdmc.reference.student import Reference
 
 
@@ -38,8 +36,7 @@ from pymc_bdmc.reference.student import Reference
 def prior_move(target, beta, draw, state, work, rng):
     """Move to an independent prior draw of θ with probability min(1, exp(β (ℓ′ − ℓ))).
 
-    At low β the move forgets the past; at any β it leads out of regions where the data fit much
-    worse.
+    At low β this forgets the past; at any β it leaves regions where the data fit much worse.
     """
     proposal = work.proposal
     copy_vector(draw, proposal.theta)
@@ -54,9 +51,8 @@ def prior_move(target, beta, draw, state, work, rng):
 def discrete_scan(target, beta, parameters, state, work, backwards, rng):
     """Update the discrete elements in turn, or ``backwards``; return a `Move`.
 
-    For an element with finitely many values another value is proposed uniformly (a flip if there
-    are two). Any other element takes a symmetric step of random length, of the order of its
-    ``widths``.
+    If an element has finitely many values, another value is proposed uniformly. Any other takes a
+    symmetric step of random length, of the order of its ``widths``.
     """
     categories, widths = target.categories, parameters.widths
     proposal = work.proposal
@@ -89,20 +85,17 @@ class Setting(NamedTuple):
     """Everything that makes K_t, or its reversal, of a kernel at one temperature of a run."""
 
     beta: float
-    """β_t."""
     parameters: Parameters
     draw: np.ndarray
     """The prior draw of θ that K_t proposes; empty if there is none."""
     reverse: bool
-    """Whether it is the reversal."""
 
 
 @njit(nogil=True, inline="always")
 def transition(move, gradient, target, setting, state, work, rng):
     """Apply K_t, or its reversal, to ``state`` in place; ``move`` the continuous elements.
 
-    The reported acceptances are those of the discrete and of the continuous elements, NaN if there
-    are none.
+    The acceptances are those of the discrete and the continuous elements, NaN if there are none.
     """
     beta, parameters, draw, reverse = setting
     discrete = continuous = np.nan
@@ -134,8 +127,7 @@ def transition(move, gradient, target, setting, state, work, rng):
 def transitions(move, gradient, target, setting, states, first, work, rng):
     """Apply `transition` to the ``states`` from row ``first`` on; return the sums of the reports.
 
-    All states are moved in one call, since passing the arguments takes as long as evaluating a
-    small model.
+    One call moves all, since passing the arguments takes as long as evaluating a small model.
     """
     discrete = continuous = 0.0
     divergences = gradients = 0
@@ -149,7 +141,6 @@ def transitions(move, gradient, target, setting, states, first, work, rng):
 
 
 def _signature():
-    """Return the numba signature of the transitions, which all kernels share."""
 
     def tuple_of(names, *kinds):
         return types.BaseTuple.from_types(kinds, names)

@@ -1,11 +1,12 @@
 """Tune the compiled kernels for every β by a pilot population, which also estimates E_β[ℓ]."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq, isotonic_regression
 from scipy.special import softmax, stdtr
 
 from pymc_bdmc.base.compiling import njit
@@ -20,12 +21,13 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import Setting
-from pymc_bdmc.pilots.mean_curve import MeanCurve
 from pymc_bdmc.reference.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.chain import Table
 from pymc_bdmc.run.resampling import systematic
 
+PRIOR_DRAWS = 512
+"""Number of prior draws with finite ℓ, over all pilots on a data set."""
 MEMBERS = 32
 """Number of members of a pilot population. Chosen."""
 ITERATIONS = 8
@@ -34,6 +36,106 @@ MOST_ITERATIONS = 64
 """Most moves of the last stage, which is repeated with twice the length until members mix."""
 LEAST_STILLNESS = 0.1
 """Members go on moving if the p-value of `_stillness` is lower. A false alarm costs a few moves."""
+
+
+def collect_starts[S](
+    batches: Iterable[tuple[list[S], int]], most: int, least: int = 1
+) -> tuple[list[S], int]:
+    """Collect prior draws with finite ℓ for a pilot; return them and the number of draws they took.
+
+    Each batch has some starts and the number of draws they took. ``most`` starts are enough;
+    ``least`` are collected for any number of draws, unless the ``batches`` end.
+    """
+    starts: list[S] = []
+    spent = 0
+    for found, drawn in batches:
+        starts += found
+        spent += drawn
+        # If the data rule out most draws, a pilot accepts fewer.
+        if len(starts) >= most or (len(starts) >= least and spent >= 10 * PRIOR_DRAWS):
+            break
+    return starts, spent
+
+
+class MeanCurve:
+    """Stages of a pilot, from the prior on, close enough to estimate E_β[ℓ] between them."""
+
+    def __init__(self, prior_log_likelihood: np.ndarray):
+        self._beta, self._ells = 0.0, prior_log_likelihood
+        self._betas, self._means = [np.zeros(1)], [_mean(prior_log_likelihood)]
+
+    def next_beta(self) -> float:
+        """Return the next β that the latest samples allow, at most ten times the present one."""
+        spread = max(np.ptp(self._ells), 1.0)
+        highest = 10 * self._beta if self._beta else 1 / spread
+        allowed = next_beta(self._ells, self._beta)
+        # Only values of ℓ that differ by rounding ask for so small a step.
+        return min(allowed if allowed > (1 + 1e-4) * self._beta else 1.0, highest)
+
+    def add(self, beta: float, ells: np.ndarray) -> None:
+        """Record samples of ℓ, shape (N,), at a higher β; only a wrong kernel gives −∞."""
+        ells = ells[ells > -np.inf]
+        if not ells.size:
+            ells = self._ells
+        between = _between(self._beta, beta, self._ells)
+        self._betas += [between, np.array([beta])]
+        self._means += [_mean_between(between, self._beta, self._ells, beta, ells), _mean(ells)]
+        self._beta, self._ells = beta, ells
+
+    @property
+    def betas(self) -> np.ndarray:
+        """β of the stages and between them, increasing from 0."""
+        return np.concatenate(self._betas)
+
+    @property
+    def mean_log_likelihood(self) -> np.ndarray:
+        """E_β[ℓ] at `betas`, nats, made monotone in β."""
+        return isotonic_regression(np.concatenate(self._means)).x
+
+
+def next_beta(ells: np.ndarray, beta: float) -> float:
+    """Return the β ≤ 1 at which the effective size of the present samples is half their number.
+
+    See Del Moral, Doucet and Jasra (2012), Section 3.3.
+    """
+    if np.ptp(ells) == 0:
+        return 1.0
+
+    def surplus(log_increment):
+        weights = softmax(np.exp(log_increment) * ells)
+        return 1 / np.sum(weights**2) - 0.5 * len(ells)
+
+    top = np.log(1 - beta)
+    if surplus(top) >= 0:
+        return 1.0
+    bottom = np.log(1e-3 / np.ptp(ells))
+    return beta + np.exp(brentq(surplus, min(bottom, top - 1), top, xtol=1e-6))
+
+
+def _mean(ells: np.ndarray) -> np.ndarray:
+    """Return the mean of ℓ, shape (1,), without overflow of the sum."""
+    return np.sum(ells / len(ells), keepdims=True)
+
+
+def _between(below: float, beta: float, ells_below: np.ndarray) -> np.ndarray:
+    """Return temperatures at which to estimate E[ℓ] between two stages.
+
+    After the prior they start at the smallest β that matters, even for a heavy tail.
+    """
+    if below > 0:
+        return np.linspace(below, beta, 7)[1:-1]
+    return np.geomspace(min(beta / 2, 0.1 / max(np.ptp(ells_below), 1e-300)), beta, 80)[:-1]
+
+
+def _mean_between(betas, below, ells_below, above, ells_above) -> np.ndarray:
+    """Estimate E_β[ℓ] from the samples on both sides, weighted by nearness."""
+    means = []
+    for beta in betas:
+        near = (beta - below) / (above - below)
+        from_below = softmax((beta - below) * ells_below) @ ells_below
+        from_above = softmax((beta - above) * ells_above) @ ells_above
+        means.append((1 - near) * from_below + near * from_above)
+    return np.array(means)
 
 
 class Trace(NamedTuple):
@@ -75,12 +177,10 @@ def pilot(
     """Move a population from the prior to the posterior, and tune the kernel at every β.
 
     The effective sample size of the last samples limits the next β. The samples, weighted for it,
-    give the metric. `MEMBERS` of them are drawn and moved `ITERATIONS` times, which gives the step
-    size and E_β[ℓ]. At β = 1 the moves go on until the members mix, or for ``longest`` iterations.
-    Only the tuning is used later, so nothing here needs to be unbiased.
-
-    ``thetas`` are draws from the prior, or from the ``reference``, and ``ells`` their ℓ. The first
-    n elements of θ are continuous. Returns None if the pilot was stopped.
+    give the metric; moves of `MEMBERS` of them give the step size and E_β[ℓ]. At β = 1 the moves go
+    on until the members mix, or for ``longest`` iterations. Only the tuning is used later, so
+    nothing here needs to be unbiased. ``thetas`` are draws from the prior or the ``reference``,
+    ``ells`` their ℓ; the first n elements of θ are continuous. Returns None if stopped.
     """
     curve, beta, step_size, n_gradients = MeanCurve(ells), 0.0, 0.5, 0
     samples, samples_ells = thetas, ells
@@ -118,15 +218,11 @@ def pilot(
 
 
 def refit(known: Tuning, population: np.ndarray, move: MoveStage, n: int) -> Tuning | None:
-    """Fit a reference to other data, starting from the reference of a known tuning.
+    """Fit a reference to other data, starting from draws of the reference of a known tuning.
 
-    The members start at draws from the known reference and move at β = 1, with the known metric and
-    step size, until they mix; the first moves are left out. This needs far fewer gradients than a
-    pilot from the prior, but fails if the posteriors are far apart.
-
-    The rows of the ``population`` are draws from the known reference, and all elements are
-    continuous. Returns the known tuning with a new ``fit`` and ``rhat``, which is above `MAX_RHAT`
-    if the members did not mix, or still moved away together; None if it was stopped.
+    These ``population`` rows, all of them continuous, move at β = 1 with the known metric and step
+    size, until they mix. That needs far fewer gradients than a pilot from the prior. If the
+    posteriors are far apart, the new ``rhat`` is above `MAX_RHAT`. Returns None if stopped.
     """
     parameters, n_gradients = known.kernels.row(-1), 0
     first, n_iterations = True, 3 * ITERATIONS
@@ -173,8 +269,8 @@ def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric
 def _rhat(trace: Trace) -> float:
     """Return the largest R̂ of the elements of θ and of ℓ over members.
 
-    The variance within members is the median over them. One member that moves far away would raise
-    a mean so much that members which stand still in different places would seem to mix.
+    The variance within members is their median. One member that moves far away would raise a mean
+    so much that members that stay in different places would seem to mix.
     """
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     within = np.median(values.var(axis=0, ddof=1), axis=0)
@@ -185,11 +281,11 @@ def _rhat(trace: Trace) -> float:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # as in `_rhat`
 def _stillness(trace: Trace) -> float:
-    """Return a p-value of the hypothesis that members do not move away together.
+    """Return a p-value of the hypothesis that members do not move away together, which R̂ misses.
 
-    R̂ over members does not see that. If they are at the posterior, the mean over the second half
-    of the moves less that over the first half is zero on average, for each element of θ and ℓ. A t
-    test over the independent members shows whether it is, Bonferroni corrected for the elements.
+    At the posterior, the mean over the second half of the moves less that over the first half is
+    zero on average. A t test over members shows whether it is, Bonferroni corrected for θ's
+    elements and ℓ.
     """
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     half = len(values) // 2
@@ -224,10 +320,10 @@ def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
 def move_population(target, kernel, setting, population, adapts, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
-    Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
-    is true, it corrects the step size by the usual acceptance. Also returned are the acceptance,
-    both as averages over the second half of the iterations, and the number of gradients. If
-    ``stop[0]`` is set it ends early, with meaningless results.
+    Every iteration moves all rows of ``population``, is written to the ``trace``, and corrects the
+    step size if ``adapts``. Also returned are the acceptance, like the step size an average over
+    the second half of the iterations, and the number of gradients. If ``stop[0]`` is set, the
+    results mean nothing.
     """
     n_iterations, n_members = trace.ells.shape
     beta, (metric, step_size, widths), draw, reverse = setting
@@ -273,8 +369,7 @@ def move_population(target, kernel, setting, population, adapts, rng, stop, trac
 def usual_acceptance(accepted, means):
     """Return the mean acceptance of the members that are not stuck, or of all if half of them are.
 
-    A member is stuck if its mean acceptance in a stage is below 0.05. Members in the neck of a
-    funnel would need steps so short that no other member would move.
+    Stuck ones are below 0.05 in a stage: in the neck of a funnel they would need tiny steps.
     """
     moving = accepted[means >= 0.05]  # chosen
     return moving.mean() if 2 * moving.size > accepted.size else accepted.mean()

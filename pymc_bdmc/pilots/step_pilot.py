@@ -11,10 +11,10 @@ from pymc_bdmc.base.types import Point, Tuning
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
 from pymc_bdmc.kernels.steps import summarize
-from pymc_bdmc.pilots.mean_curve import MeanCurve
+from pymc_bdmc.pilots.pilot import MeanCurve
 
-PILOT_STEPS, STRIDE_STEPS = 150, 50
-"""Numbers of steps at each temperature of the pilot, and at intermediate ones. Chosen."""
+PILOT_STEPS = 150
+"""Number of steps at each temperature of the pilot. Chosen."""
 
 
 def pilot_betas(betas: np.ndarray, n: int = 8) -> np.ndarray:
@@ -30,13 +30,11 @@ def pilot(
     starts: Sequence[Point],
     rng: np.random.Generator,
 ) -> Tuning:
-    """Run one pilot chain from a prior draw through the temperatures, adapting at each.
+    """Run one pilot chain from the first of the prior draws ``starts``, adapting at each β.
 
     Between temperatures, β rises no further than the effective sample size of the last stage
-    allows, so that E_β[ℓ] is known along the whole path.
-
-    The ``starts`` are prior draws, and the chain begins at the first. The ``steps`` are untuned;
-    afterwards they are adapted to the last of the increasing ``betas``.
+    allows, so that E_β[ℓ] is known along the whole path. The ``steps`` are untuned; afterwards they
+    are adapted to the last of the ``betas``.
     """
     accesses = [adaptation(step) for step in steps]
     for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
@@ -48,7 +46,7 @@ def pilot(
         while beta < destination:
             beta = min(curve.next_beta(), destination)
             density.set_beta(beta)
-            n_steps = STRIDE_STEPS
+            n_steps = 50  # at intermediate temperatures; chosen
             if beta == destination:
                 n_steps = PILOT_STEPS
                 for access, step in zip(accesses, steps, strict=True):

@@ -16,18 +16,18 @@ rejected from about a hundred latent variables on, and more cost more gradients 
 class AnnealedReference(NamedTuple):
     r"""Distribution of annealed runs of x at fixed ψ, each of which ends in a draw θ = (ψ, x).
 
-    A run starts at a draw from a nested reference r. Its path is r(x | ψ)^(1−β) f(ψ, x)^β with
-    f = p e^ℓ. Its moves are reversible and leave the path's densities invariant, and
+    A run starts at a draw from a nested reference r. Its path is r(x | ψ)^(1−β) f(ψ, x)^β with f =
+    p e^ℓ. Its moves are reversible and leave the path's densities invariant, and
 
     .. math:: \log w = \frac{1}{T} \sum_{t=0}^{T-1} \log \frac{f(ψ, x_t)}{r(ψ, x_t)}.
 
-    The log density has no closed form. log f(θ) − log w, with θ at the end of the run, replaces it.
-    If θ is given, the run is drawn backwards, like a reverse run. So E[w] = Z over draws and E[1/w]
-    = 1/Z over posterior states, and draws are weighed as if θ were the whole run: Neal (2001),
-    Annealed importance sampling; Andrieu, Doucet and Holenstein (2010), Sec. 4.
+    The log density has no closed form; log f(θ) − log w replaces it. If θ is given, the run is
+    drawn backwards, like a reverse run. So E[w] = Z over draws and E[1/w] = 1/Z over posterior
+    states, and draws have weights as if θ were the whole run: Neal (2001), Annealed importance
+    sampling; Andrieu, Doucet and Holenstein (2010), Sec. 4.
 
-    A move draws a velocity and follows Hamilton's equations, whose normal part is solved exactly:
-    Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte Carlo.
+    A move draws a velocity and solves the normal part of Hamilton's equations exactly: Shahbaba,
+    Lan, Johnson and Neal (2014), Split Hamiltonian Monte Carlo.
     """
 
     core: NestedReference

@@ -9,11 +9,6 @@ from numpy import ndarray
 from numpy.random import Generator
 from scipy.special import chdtri
 
-UNLIKELY, FEW_ELEMENTS = 0.1, 5
-"""States too unlikely to judge a fit by: this share of a normal posterior of at most so many
-elements. Chosen: with 61 elements, the 10 % cut lies 38 nats below the mode, and searches for modes
-of logistic regressions pass states there that no fit needs to cover."""
-
 Slopes = Callable[[ndarray], tuple[ndarray, ndarray]]
 """Function that returns log p + ℓ of every row of θ, shape (n,), and the gradients, (n, size)."""
 
@@ -62,23 +57,22 @@ class Density(ABC):
     def most_likely_passed(self) -> tuple[ndarray, ndarray]:
         """Return the likely states that searches passed, and log p + ℓ there.
 
-        States of this density hold all but `UNLIKELY` of the mass of a normal posterior of few
-        elements. A search moves along a curve. If it passes states as unlikely as those of many
-        elements together, these are far in a tail, where no fit needs to be good.
+        Less likely ones than all but 10 % of a normal posterior of few elements are far in a tail,
+        where no fit needs to be good.
         """
         if not self._passed:
             return np.empty((0, 0)), np.empty(0)
         thetas, heights = map(np.array, zip(*self._passed, strict=True))
-        few = min(thetas.shape[1], FEW_ELEMENTS)
-        likely = heights >= heights.max() - chdtri(few, UNLIKELY) / 2
+        # Chosen: with 61 elements instead of 5, the 10 % cut lies 38 nats below the mode, and
+        # searches for modes of logistic regressions pass states there that no fit needs to cover.
+        likely = heights >= heights.max() - chdtri(min(thetas.shape[1], 5), 0.1) / 2
         return thetas[likely], heights[likely]
 
 
 class AnyReference(Protocol):
     """Normalised distribution with exact draws, at which a path may start.
 
-    One whose draws are the ends of annealed runs draws these backwards for its log density, by
-    ``rng``; others need none.
+    If draws are the ends of annealed runs, the log density draws these backwards by ``rng``.
     """
 
     @property
@@ -103,8 +97,8 @@ class AnyReference(Protocol):
 class Defensive(NamedTuple):
     """Mixture (1 − α) r + α p of a reference and the prior.
 
-    Whatever r misses, g with the mixture as the reference is at most ℓ − log α: Owen and Zhou
-    (2000), Safe and effective importance sampling.
+    Whatever r misses, g with this reference is at most ℓ − log α: Owen and Zhou (2000), Safe and
+    effective importance sampling.
     """
 
     core: AnyReference

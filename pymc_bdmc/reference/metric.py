@@ -1,5 +1,6 @@
-"""Metric of the compiled kernels: a covariance of diagonal plus low-rank form."""
+"""Metric of the compiled kernels, of diagonal plus low-rank form; and standard normal numbers."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,6 @@ from numpy import ndarray
 from scipy.linalg import eigh
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.reference.normal import standard_normal
 
 MAX_DENSE = 200
 """Most elements of θ for which the metric has directions."""
@@ -15,6 +15,53 @@ NOTABLE = 1.5
 """Smallest ratio of variances for which a direction is used."""
 SHRINKAGE = 1e-6
 """Share of the identity added to covariances of scaled samples, to make them invertible."""
+
+_LAYERS = 256
+_EDGE = 3.6541528853610088  # where the tail begins, and the area of a layer: Marsaglia and Tsang
+_AREA = 0.00492867323399
+
+
+def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return widths of the layers from the base up, densities, and limits that need no test."""
+    widths = [_AREA * math.exp(0.5 * _EDGE**2), _EDGE]
+    while len(widths) < _LAYERS:
+        height = _AREA / widths[-1] + math.exp(-0.5 * widths[-1] ** 2)
+        widths.append(math.sqrt(-2 * math.log(height)))
+    x = np.array([*widths, 0.0])
+    return x, np.exp(-0.5 * x**2), x[1:] / x[:-1]
+
+
+_WIDTHS, _DENSITIES, _INSIDE = _ziggurat()
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def standard_normal(rng):
+    """Draw by the ziggurat method (Marsaglia and Tsang 2000), mostly from one uniform number.
+
+    Seeds give the same numbers in all versions of numba.
+    """
+    while True:
+        place = _LAYERS * rng.random()
+        layer = int(place)
+        u = 2.0 * (place - layer) - 1.0  # other digits, so independent of the layer
+        x = u * _WIDTHS[layer]
+        if abs(u) < _INSIDE[layer]:
+            return x
+        if layer == 0:
+            while True:
+                beyond = -math.log(1.0 - rng.random()) / _EDGE
+                if -2.0 * math.log(1.0 - rng.random()) > beyond**2:
+                    return math.copysign(_EDGE + beyond, u)
+        low, high = _DENSITIES[layer], _DENSITIES[layer + 1]
+        if low + rng.random() * (high - low) < math.exp(-0.5 * x**2):
+            return x
+
+
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
+def copy_vector(source, target):
+    """Overwrite one vector by another; slices in numba take several times as long."""
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 class Metric(NamedTuple):
@@ -96,8 +143,8 @@ def estimate_metric(
     arXiv:2603.18845.
 
     Samples and gradients have shape (N, n); gradients are all 0 if not known. With more than
-    `MAX_DENSE` elements the metric is diagonal. Then one for moves uses the gradients only, since
-    step sizes are limited by the stiffest directions, on which ℓ depends most.
+    `MAX_DENSE` elements the metric is diagonal; ``for_moves`` it then uses the gradients only,
+    since the stiffest directions, on which ℓ depends most, limit step sizes.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights

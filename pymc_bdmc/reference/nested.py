@@ -169,9 +169,9 @@ class NestedReference(NamedTuple):
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
     def features(self, psis: ndarray) -> ndarray:
-        """Return the features that predict the modes of x: 1 and the standardised φ.
+        """Return the predictors of the modes of x, by ψ alone: 1 and, if used, the standardised φ.
 
-        They depend on ψ alone, never on x. The shape is (n, 1 + k), or (n, 1) without a prediction.
+        The shape is (n, 1 + k) or (n, 1).
         """
         ones = np.ones((len(psis), 1))
         if len(self.starts) == 1:

@@ -10,9 +10,6 @@ from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
 
-MOST_SHIFTS = 12
-"""Most tries to make a matrix positive definite, each with a ten times larger diagonal."""
-
 
 class Sparsity(NamedTuple):
     """Pattern of symmetric d × d matrices and of their Cholesky factors L."""
@@ -55,7 +52,7 @@ class Combination(NamedTuple):
 
 
 def combination_of(entries: ndarray, groups: ndarray) -> Combination | None:
-    """Find the basis of matrices from examples; None if the examples do not show that it is small.
+    """Find the basis of matrices from examples; None if these do not show that it is small.
 
     Entries of n matrices have shape (n, E), and the groups of their columns shape (E,).
     """
@@ -102,9 +99,9 @@ def sparsity_of(pattern: csr_array) -> Sparsity:
 def groups_of(pattern: csr_array) -> tuple[ndarray, ndarray]:
     """Group the columns of a symmetric pattern, and say which columns are dense.
 
-    A few dense columns are alone. Any two others of a group have no row in common, but for dense
-    rows, whose entries come from the dense columns: Curtis, Powell and Reid (1974), On the
-    estimation of sparse Jacobian matrices; Coleman and Moré (1984).
+    A few dense columns are alone. Others of a group have no row in common but dense ones, whose
+    entries come from the dense columns: Curtis, Powell and Reid (1974), On the estimation of sparse
+    Jacobian matrices; Coleman and Moré (1984).
     """
     d = pattern.shape[0]
     counts = np.diff(pattern.indptr)
@@ -175,7 +172,7 @@ def _elimination(pattern: csr_array) -> tuple[ndarray, list[ndarray]]:
 def factorise(sparsity, entries, factors, is_definite):
     """Write the Cholesky factors of matrices, from the values of their entries, one a row.
 
-    A matrix that is not positive definite gets a larger diagonal, and is noted.
+    If one is not positive definite, this is noted, and its diagonal enlarged.
     """
     d = sparsity.order.size
     work = np.zeros(d)
@@ -184,7 +181,7 @@ def factorise(sparsity, entries, factors, is_definite):
         while not _factorised(sparsity, entries[i], shift, factors[i], work):
             tries += 1
             shift = 1e-3 if tries == 1 else 10.0 * shift
-            if tries > MOST_SHIFTS:
+            if tries > 12:  # each has a ten times larger diagonal
                 factors[i] = 0.0
                 for j in range(d):
                     factors[i, sparsity.starts[j]] = 1.0
@@ -220,10 +217,7 @@ def _factorised(sparsity, entries, shift, factor, work):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def _subtract(scale, values, rows, first, last, work):
-    """Subtract multiples of some values from the given rows of a vector.
-
-    If the rows follow each other, as in dense matrices, several are subtracted at a time.
-    """
+    """Subtract multiples of some values from the given rows of a vector; several if adjacent."""
     n = last - first
     if n and rows[last - 1] - rows[first] == n - 1:
         start = rows[first]

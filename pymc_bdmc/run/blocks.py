@@ -20,19 +20,19 @@ class BlockSystem(Protocol):
 
     @property
     def description(self) -> str:
-        """Return the name of a transition."""
+        """Name of a transition."""
 
     @property
     def block_size(self) -> int:
-        """Return the number of chains of a task; the last task may have fewer."""
+        """Number of chains of a task; the last task may have fewer."""
 
     @property
     def defaults(self) -> tuple[int, str]:
-        """Return the temperatures and the schedule of a call that gives none."""
+        """Temperatures and schedule of a call that gives none."""
 
     @property
     def attributes(self) -> Mapping[str, object]:
-        """Return what a result says of the system, with ``upper_bound``, the kind of start."""
+        """Attributes of a result, with ``upper_bound``, the kind of start."""
 
     def run_block(self, task: AnnealTask, stop: np.ndarray) -> Run:
         """Anneal the chains of a task without the GIL; log weights are NaN if ``stop`` is set."""
@@ -46,7 +46,7 @@ class BlockEngine:
 
     @property
     def description(self) -> str:
-        """Return the name of a transition."""
+        """Name of a transition."""
         return self._system.description
 
     def pool(
@@ -86,12 +86,12 @@ class SideBySide:
 
     @property
     def description(self) -> str:
-        """Return the name of a transition."""
+        """Name of a transition."""
         return self.system.description
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Return what a result says of the system."""
+        """Attributes of a result that describe the system."""
         status = getattr(self.system, "start_status", "exact")
         return {
             "system": repr(self.system),
@@ -139,8 +139,7 @@ def anneal_block(
 
     in both directions (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). ``move(t)`` applies K_t, or
     in reverse K_t†, to all chains and returns the share of accepted proposals. ``log_likelihood``
-    returns ℓ of the present states, nats. If ``stop`` is set, the run ends early and its log
-    weights are NaN.
+    returns ℓ of the present states, nats. If ``stop`` is set, the log weights are NaN.
     """
     last, increments = len(betas) - 1, np.append(np.diff(betas), 0.0)
     mean, sd, acceptance = np.full((3, last + 1), np.nan)

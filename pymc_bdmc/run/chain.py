@@ -18,10 +18,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import (
-    CompiledKernel,
-    Setting,
-)
+from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.loop import Stopped
@@ -39,7 +36,6 @@ class Table(NamedTuple):
     scales: np.ndarray
     """Standard deviations of the metric, shape (G, n)."""
     directions: np.ndarray
-    """Directions of the metric, shape (G, k, n)."""
     excesses: np.ndarray
     """Excesses along the directions, shape (G, k); 0 beyond the directions of a metric."""
     widths: np.ndarray
@@ -109,7 +105,7 @@ class Plan(NamedTuple):
     """Schedule, kernels and direction of a run."""
 
     betas: np.ndarray
-    """The schedule, shape (T + 1,)."""
+    """Shape (T + 1,)."""
     table: Table
     rows: np.ndarray
     """Row of the table below each K_t, shape (T + 1,)."""
@@ -136,8 +132,8 @@ def anneal_chain(target, kernel, plan, theta, rng, stop, records):
 
     The ``records`` are arrays to fill: ℓ (T + 1,), the acceptance of the discrete and of the
     continuous elements (T + 1, 2), divergences (T + 1,), and θ after K_t† at the n ``places`` of
-    resampling (n, d), or (0, d) if it is not asked for. Returns the number of gradient evaluations,
-    a status (FINISHED, INFINITE at θ, or STOPPED), and the index of the last temperature.
+    resampling (n, d), or (0, d) if not asked for. Returns the number of gradient evaluations, a
+    status (FINISHED, INFINITE at θ, or STOPPED), and the index of the last temperature.
     """
     ells, acceptance, divergences, trail = records
     row = len(trail)
@@ -234,16 +230,9 @@ def first_infinite(terms, first):
 
 
 class CompiledParticles:
-    """The `Particles` of a compiled kernel, which moves them all in one call.
+    """The `Particles` of a compiled kernel, a row of ``thetas`` each; one call moves them all.
 
-    Parameters
-    ----------
-    target, kernel, plan, thetas, rng
-        As in `anneal_chain`, with a row of ``thetas`` for each particle.
-    stop : ndarray of shape (1,)
-        Flag that ends the run.
-    raise_at : callable
-        Raises an error for β and a θ at which a log density is +∞.
+    ``raise_at`` raises an error for β and a θ at which a log density is +∞.
     """
 
     def __init__(
@@ -260,7 +249,7 @@ class CompiledParticles:
 
     @property
     def thetas(self) -> np.ndarray:
-        """Return θ of all particles, one a row."""
+        """θ of all particles, one a row."""
         return self._states.theta
 
     def log_likelihoods(self, t: int, first: int) -> np.ndarray:

@@ -65,10 +65,7 @@ class Particles(Protocol):
     """States of all particles of a run, as the loop moves and measures them."""
 
     def log_likelihoods(self, t: int, first: int) -> np.ndarray:
-        """Return ℓ of all particles at β_t, nats; those before ``first`` may be wrong.
-
-        Raises `Stopped` or an error to end the run.
-        """
+        """Return ℓ of all particles at β_t, nats, of which those before ``first`` may be wrong."""
 
     def move(self, t: int, first: int) -> Move:
         """Apply K_t to the particles from ``first`` on; return the sums of their reports."""
@@ -86,8 +83,8 @@ def anneal_particles(
 ) -> tuple[np.ndarray, int]:
     """Anneal particles from β = 0 to 1; return their weights and the number of ancestors.
 
-    In a reverse run, particle 0 does not move but follows its recorded ℓ and the ``trail``: its
-    states before K_t, by t. Others may be resampled onto it (Andrieu, Doucet and Holenstein 2010).
+    In a reverse run, particle 0 does not move but has its recorded ℓ and the ``trail``: its states
+    before K_t, by t. Others may be resampled onto it (Andrieu, Doucet and Holenstein 2010).
     """
     n, first = record.n, 0 if trail is None else 1
     weights, roots, allowed = np.full(n, 1 / n), np.arange(n), places(len(betas) - 1)
@@ -165,7 +162,8 @@ def anneal(
     r"""Run particles along β and return log Ẑ, the log weight of the run.
 
     A single particle is a chain. Forward, θ_0 comes from the prior and θ_t ~ K_t(·|θ_{t−1}). In
-    reverse, θ_T comes from the posterior and θ_{t−1} ~ K_t†(·|θ_t). Either way
+    reverse, θ_T comes from the posterior, first moved ``burn_in`` times by K_T†, and θ_{t−1} ~
+    K_t†(·|θ_t). Either way
 
     .. math:: \log w = \sum_{t=1}^T (\beta_t - \beta_{t-1})\, \ell(\theta_{t-1}),
 
@@ -173,45 +171,10 @@ def anneal(
 
     Several particles are annealed together. If their weights become too uneven, the logarithm of
     the mean weight is added to log Ẑ, and the particles are resampled (Del Moral, Doucet and Jasra
-    2006). In reverse, one particle is first annealed from the posterior to the prior. Then the
-    others run forward together with its path, which is never replaced. This is a conditional run,
-    so E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z still hold (Andrieu, Doucet and Holenstein 2010; Grosse,
+    2006). In reverse, the first is annealed from the posterior to the prior, and the others then
+    run forward together with its path, which is never replaced. This is a conditional run, so
+    E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z still hold (Andrieu, Doucet and Holenstein 2010; Grosse,
     Ghahramani and Adams 2015, Sec. 4.2).
-
-    Parameters
-    ----------
-    kernel : Kernel
-        K_1 … K_T; in reverse the first particle moves by its reversal.
-    log_likelihood : callable
-        ℓ of a point, nats.
-    betas : ndarray of shape (T + 1,)
-        The schedule.
-    starts : sequence of N Point
-        θ_0 of every particle; in reverse the first is θ_T.
-    direction : Direction
-        Forward or reverse.
-    rng : numpy.random.Generator
-        The run's stream.
-    burn_in : int, default 0
-        Applications of K_T† before a reverse run.
-
-    Examples
-    --------
-    With a single temperature the weight is importance sampling from the prior:
-
-    >>> import numpy as np
-    >>> from pymc_bdmc.run.loop import anneal
-    >>> from pymc_bdmc.base.types import Direction, Move
-    >>> class Stay:
-    ...     def reset(self, rng):
-    ...         pass
-    ...     def step(self, t, point):
-    ...         return point, Move(1.0, False, 0)
-    >>> starts, rng = [dict(x=np.array(2.0))], np.random.default_rng(1)
-    >>> run = anneal(Stay(), lambda p: -float(p["x"]), np.array([0, 1]), starts, Direction.FORWARD,
-    ...              rng)
-    >>> run.log_weight
-    -2.0
     """
     ends, trail = list(starts), None
     record = Record(len(betas) - 1, len(starts))

@@ -6,22 +6,18 @@ import numpy as np
 
 from pymc_bdmc.base.types import Annealing, Point, Run
 
-_BY_RUN = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors"
-_OF_PARTICLES = "least_effective_size", "ancestors", "effective_size", "resamplings"
-"""Records that only runs with several particles have."""
-
 
 class Recorder:
-    """Collector of the runs of one direction on one data set.
+    """Collector of the runs of one direction on one data set; missing ones have log weight NaN.
 
     Moments along β are updated in the order of the runs, so the sums do not depend on the order of
-    finishing. Missing runs have the log weight NaN. ``ends`` are the last states and their weights
-    by run, for runs that kept them.
+    finishing. ``ends`` are the last states and their weights, for runs that kept them.
     """
 
     def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
         self._missing = np.full(n_runs, np.nan)
-        self._by_run = {name: self._missing.copy() for name in _BY_RUN}
+        names = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors"
+        self._by_run = {name: self._missing.copy() for name in names}
         self._prior_draws: dict[int, np.ndarray] = {}
         self._rows: dict[int, np.ndarray] = {}
         self._judges_acceptance = judges_acceptance
@@ -77,7 +73,7 @@ class Recorder:
             "resamplings": self._resamplings.copy(),
         }
         if not self._are_populations:
-            for name in _OF_PARTICLES:
+            for name in ("least_effective_size", "ancestors", "effective_size", "resamplings"):
                 (by_chain if name in by_chain else by_beta).pop(name)
         return Annealing(by_chain, by_beta, self._gradients)
 

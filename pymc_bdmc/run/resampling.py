@@ -20,10 +20,7 @@ MAX_PLACES = 256
 
 @cache
 def places(n_temperatures: int) -> np.ndarray:
-    """Return a mask, shape (T + 1,), of the temperatures at which particles may be resampled.
-
-    It depends on T alone, so it is the same for all runs.
-    """
+    """Mask, shape (T + 1,), of the temperatures at which particles may be resampled."""
     chosen = np.zeros(n_temperatures + 1, dtype=bool)
     n = min(n_temperatures, MAX_PLACES)
     chosen[np.linspace(1, n_temperatures, n).astype(int)] = True
@@ -46,8 +43,8 @@ def update_weights(weights, ells, increment):
     """Multiply normalised weights by exp(increment · ℓ) and normalise them, in place.
 
     The log of the mean weight grows by increment · ``highest`` + ``rest``: the largest ℓ of a
-    particle with positive weight, and a remainder, which is −∞ if every weight becomes zero. This
-    form avoids rounding errors if some particles have a very low ℓ, such as −10^20.
+    particle with positive weight, and a remainder, −∞ if every weight becomes zero. This form
+    avoids rounding errors if some particles have a very low ℓ, such as −10^20.
     """
     highest, total = -np.inf, 0.0
     for i in range(weights.size):
@@ -74,8 +71,8 @@ def effective_size(weights):
 def systematic(weights, n, phase):
     """Draw n of the particles in proportion to their weights, by one uniform number in [0, 1).
 
-    The particles lie on a circle, each as long as its weight, and those under the points
-    (phase + j)/n are drawn. The sum of the weights need not be 1.
+    On a circle each is as long as its weight; those under the points (phase + j)/n are drawn. The
+    sum of the weights need not be 1.
     """
     ends = np.cumsum(weights)
     ends /= ends[-1]
@@ -92,8 +89,7 @@ def systematic(weights, n, phase):
 def resample(weights, conditional, phase):
     """Draw the ancestors of all N particles, by one uniform number in [0, 1).
 
-    Each particle has N times its normalised weight copies on average. If ``conditional``, particle
-    0 is its own ancestor, and the others are drawn given that.
+    If ``conditional``, particle 0 is its own ancestor, and the others are drawn given that.
     """
     n, own = weights.size, 0
     if conditional:

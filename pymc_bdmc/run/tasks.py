@@ -27,21 +27,21 @@ class PilotTask:
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """Task: search by climbs for a reference whose draws need no annealing; see `fits.fit.Fit`."""
+    """Task: search for a reference whose draws need no annealing; see `fits.fit.Fit`."""
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     known: Any = None
-    """Tuning on similar data. Climbs start near its reference."""
+    """Tuning on similar data. Searches start near its reference."""
     reference: Reference | None = None
     """A reference that is judged and not fitted."""
     degrees_of_freedom: float | None = None
-    """Degrees of freedom of the t distributions, if they were chosen."""
+    """Degrees of freedom of the t distributions, if chosen."""
     latent: Sequence[str] | None = None
-    """Names of the latent variables, if they were chosen."""
+    """Names of the latent variables, if chosen."""
     reached: Point | None = None
-    """States that runs from the prior came to, a row each. Climbs start there too, and the fit must
-    cover them."""
+    """States that runs from the prior reached, a row each. Searches start there too, and the fit
+    must cover them."""
 
     def run(self, engine: Any) -> Any:
         """Return the fit; None if it was stopped."""

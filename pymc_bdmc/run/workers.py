@@ -38,9 +38,6 @@ MOST_MESSAGES = 10_000
 """Most messages to an executor; more tasks than this are sent in ranges, since a scheduler spends a
 millisecond or more on each message. Ten for each of a thousand workers still share the work
 evenly."""
-UNFORKABLE = ("jax", "polars", "tensorflow", "torch")
-"""Libraries that prevent forking: their threads may hold a lock for which the child waits
-forever."""
 
 
 class Pool(Protocol):
@@ -56,9 +53,8 @@ class Pool(Protocol):
 class Workers:
     """Workers of an executor, which share an engine or have a copy each; see `open_workers`.
 
-    A message contains a range of tasks. A worker of another process that lacks the engine or the
-    tasks says so, and the message is sent again with them, so that they are sent once to each
-    worker.
+    A message contains a range of tasks. If a worker of another process lacks the engine or the
+    tasks, it says so and the message is sent again with them: once to each worker.
     """
 
     spent = 0.0
@@ -70,11 +66,7 @@ class Workers:
     def run(
         self, tasks: Sequence[Any], places: Sequence[int] | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
-
-        ``places`` are the indices of the tasks to run, by default all. Raises a RuntimeError if
-        workers end early and the executor does not replace them.
-        """
+        """Yield (index, result) of the tasks at ``places``, by default all, until Ctrl-C."""
         places = range(len(tasks)) if places is None else places
         if self._executor is None:
             yield from self._run_here(tasks, places)
@@ -158,24 +150,11 @@ def open_workers(
 
     Threads share the engine, whose work must not need the GIL. Processes end with the one that
     started them, however it ends. If the platform can fork, they inherit the compiled engine and
-    start at once. Otherwise, or if JAX or another library of `UNFORKABLE` is loaded, they receive a
-    pickled copy and compile again, which takes seconds. A single process is this one.
+    start at once. Otherwise, or if a library with threads of its own such as JAX is loaded, they
+    receive a pickled copy and compile again, which takes seconds. A single process is this one.
 
     ``stop`` is the flag from `interruptible`, with which tasks end early with None. It is also set
     if the block ends before its tasks are done.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.run.workers import open_workers
-    >>> from pymc_bdmc.base.interrupts import interruptible
-    >>> class Double:
-    ...     def __init__(self, x):
-    ...         self.x = x
-    ...     def run(self, engine):
-    ...         return engine * self.x
-    >>> with interruptible() as stop, open_workers(10, 2, stop) as workers:
-    ...     sorted(workers.run([Double(1), Double(2)]))
-    [(0, 10), (1, 20)]
     """
     kind: AbstractContextManager[Executor | None] = nullcontext(executor)
     if executor is None and not (in_processes and cores == 1):
@@ -222,8 +201,8 @@ def _processes(cores: int) -> Iterator[Executor]:
 class _OneBlasThread:
     """Limit BLAS to one thread until the last call that needs this ends.
 
-    The number of threads belongs to the process, and the rounding of matrix products depends on it.
-    So if two calls overlap, the first to end must not restore the number.
+    The number of threads belongs to the process, and matrix products are rounded accordingly. So if
+    two calls overlap, the first to end must not restore the number.
     """
 
     def __init__(self):
@@ -284,7 +263,9 @@ def _find(keys: Sequence[str], parts: Mapping[str, bytes]) -> list | None:
 def _context() -> BaseContext:
     """Return Python's default way to start processes, without forking if that is not safe."""
     context = multiprocessing.get_context()
-    loaded = [name for name in UNFORKABLE if name in sys.modules]
+    # Their threads may hold a lock for which a forked child waits forever.
+    threaded = ("jax", "polars", "tensorflow", "torch")
+    loaded = [name for name in threaded if name in sys.modules]
     if context.get_start_method() != "fork" or not loaded:
         return context
     _log.info(

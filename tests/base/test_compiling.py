@@ -76,7 +76,7 @@ def test_a_cache_is_used_until_a_source_changes(rooms, caplog):
 
 
 def test_a_cache_rests_on_files_of_other_rooms():
-    assert ROOT / "base" / "compiling.py" in compiling._imports(ROOT / "reference" / "normal.py")
+    assert ROOT / "base" / "compiling.py" in compiling._imports(ROOT / "reference" / "metric.py")
 
 
 @pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
@@ -124,7 +124,7 @@ def test_import_where_nothing_can_be_written(tmp_path):
     program = (
         "import logging; logging.basicConfig()\n"
         "import numpy as np, pymc_bdmc\n"
-        "from pymc_bdmc.reference.normal import standard_normal\n"
+        "from pymc_bdmc.reference.metric import standard_normal\n"
         "print(pymc_bdmc.__file__, standard_normal(np.random.default_rng(1)))\n"
     )
     child = subprocess.run(

@@ -567,7 +567,7 @@ def test_bad_options_of_a_simulation_are_refused_where_it_is_made(
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_impossible_data_are_named(step, monkeypatch):
-    for module in ("density.tempered", "engines.compiled.problem"):
+    for module in ("density.tempered", "engines.problem"):
         monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
     with pm.Model() as model:
         pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])

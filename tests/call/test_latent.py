@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc import paths
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled import engine
+from pymc_bdmc.engines import compiled as engine
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits import nested
 from pymc_bdmc.run.tasks import FitTask

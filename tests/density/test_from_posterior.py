@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.engine import CompiledEngine
+from pymc_bdmc.engines.compiled import CompiledEngine
 from pymc_bdmc.kernels.state import evaluate, make_state
 from pymc_bdmc.simulations import FromPosterior, FromPrior
 

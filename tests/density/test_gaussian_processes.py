@@ -11,7 +11,7 @@ from pymc_bdmc.density import compiled
 from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines.problem import Counted
 from tests.models import interpreted
 
 X = np.linspace(0.0, 1.0, 6)[:, None]

@@ -15,7 +15,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.density.compiled import fixed_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
+from pymc_bdmc.engines.problem import Counted, conditional_slopes
 from pymc_bdmc.fits.fit import EVEN
 from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS

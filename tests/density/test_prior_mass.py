@@ -72,7 +72,7 @@ def accepted(engine, n, batch, seed):
 )
 def test_every_start_has_its_limit(ask, monkeypatch):
     """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
-    monkeypatch.setattr("pymc_bdmc.engines.compiled.problem.MAX_PRIOR_DRAWS", 600)
+    monkeypatch.setattr("pymc_bdmc.engines.problem.MAX_PRIOR_DRAWS", 600)
     engine = constrained(3.09)
     with pytest.raises(ValueError, match=r"prior draws, by above\. Check the data"):
         ask(engine, np.random.SeedSequence(1))

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.engines.compiled import runs
+from pymc_bdmc.engines import runs
 from pymc_bdmc.run.chain import FINISHED, Plan, anneal_chain
 from pymc_bdmc.run.loop import Record
 

@@ -21,12 +21,10 @@ from pymc_bdmc.base.schedules import Schedule, thermodynamic_length
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
-from pymc_bdmc.engines.compiled import runs
+from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine, runs
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.transition import SIGNATURE
-from pymc_bdmc.pilots.mean_curve import MeanCurve, next_beta
-from pymc_bdmc.pilots.pilot import Trace
+from pymc_bdmc.pilots.pilot import MeanCurve, Trace, next_beta
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import (
     make_reference,

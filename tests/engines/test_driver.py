@@ -6,8 +6,7 @@ import pytest
 
 from pymc_bdmc.base.types import Direction, Move
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal
-from pymc_bdmc.engines.compiled import runs
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal, runs
 from pymc_bdmc.engines.systems import TunedKernel
 
 BETAS = np.array([0.0, 0.2, 0.7, 1.0])

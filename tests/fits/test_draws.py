@@ -16,9 +16,8 @@ from scipy.special import digamma, logsumexp, polygamma, softmax
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import AnnealTask, CompiledEngine
-from pymc_bdmc.engines.compiled import counted
-from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, problem
+from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits import adapt, draws, modes
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits.fit import share_beyond
@@ -339,7 +338,7 @@ def test_an_infinite_slope_has_no_curvature_and_no_warning():
 def test_the_price_of_an_evaluation_is_not_that_of_compiling(skewed, monkeypatch):
     density, theta = skewed.density(), np.zeros(1)
     clock = itertools.accumulate([0.0, 20.0] + 10 * [0.0, 1e-3])
-    monkeypatch.setattr(counted.time, "thread_time", lambda: next(clock))
+    monkeypatch.setattr(problem.time, "thread_time", lambda: next(clock))
     for _ in range(5):
         density(theta)
     assert density.seconds == pytest.approx(1e-3, abs=1e-9)

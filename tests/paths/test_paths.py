@@ -15,9 +15,8 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.call import annealing
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import CompiledEngine, PilotTask
-from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.engines import CompiledEngine, PilotTask, compiled
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.fits import narrow as narrow_modes
 from pymc_bdmc.paths import FittedPath, PriorPath

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits.fit import Fitting
 from pymc_bdmc.fits.nested import Marginal, NoFit, fit_nested, refit_nested, wrong_modes
 from pymc_bdmc.reference import nested

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 from scipy import stats
 
-from pymc_bdmc.reference.normal import standard_normal
+from pymc_bdmc.reference.metric import standard_normal
 
 ALPHA = 1e-3
 

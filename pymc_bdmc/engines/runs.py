@@ -6,8 +6,7 @@ from scipy.special import softmax
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.density.graph import row_ends
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, MOST_TRIALS
-from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.engines.problem import Counted, Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
@@ -26,11 +25,7 @@ Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
 def annealed(
     problem: Problem, moves: CompiledKernel, task: AnnealTask, rng: np.random.Generator
 ) -> Run | None:
-    """Anneal one run from its own starts; None if it was stopped.
-
-    A chain may move to prior draws along the path; populations do not need this. Raises a
-    FloatingPointError that names β and the variables if a log density is +∞.
-    """
+    """Anneal one run from its own starts; None if it was stopped."""
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
     rows, stride = problem.jitted.rows, _stride(problem, len(betas))
@@ -69,7 +64,7 @@ def run_plan(
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """Run a chain or a population, and fill the record; return ends, weights and ancestors.
 
-    In a reverse run the first particle is annealed to the prior, and then the others to β = 1.
+    In reverse the first particle is annealed to the prior, and then the others to β = 1.
     """
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
     n, first = len(ends), 1 if plan.reverse else 0
@@ -96,7 +91,7 @@ def run_plan(
 
 
 def _stride(problem: Problem, n_betas: int) -> int:
-    """Return the number of transitions between moves of a chain to fresh prior draws."""
+    """Number of transitions between moves of a chain to fresh prior draws."""
     most = 512 if problem.density.prior.batches else 32  # draws one by one take longer; chosen
     return max(FRESH_STRIDE, -(-n_betas // most))
 
@@ -126,7 +121,7 @@ def start_of_chain(
 
 
 def _first_supported(problem: Problem, thetas: np.ndarray) -> int | None:
-    """Return the index of the first row in S."""
+    """Index of the first row in S."""
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
@@ -164,8 +159,8 @@ def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
     return np.add.reduceat(gains, [0, *ends[:-1]])
 
 
-def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
-    """Weight draws from the reference, with θ* among them in a reverse run; None if stopped."""
+def weighted_draws(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+    """Return draws with importance weights, θ* among them in a reverse run; None if stopped."""
     reference, n, density = task.tuning.reference, task.particles, Counted(problem)
     of_start: dict[str, float] = {}
     try:

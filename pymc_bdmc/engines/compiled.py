@@ -15,23 +15,23 @@ from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.refuse import no_reference_for
 from pymc_bdmc.density.structure import heavy_tailed, latent_variables, with_necks
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.problem import Problem
-from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
+from pymc_bdmc.engines.problem import Counted, Problem
+from pymc_bdmc.engines.runs import annealed, at_the_end, weighted_draws
 from pymc_bdmc.engines.systems import ModelSystem, TunedKernel, advance_compiled
 from pymc_bdmc.fits.draws import DrawTuning
-from pymc_bdmc.fits.fit import FEW_PRIOR_STATES, PRIOR_STATES, Fit, Fitting
+from pymc_bdmc.fits.fit import Fit, Fitting
 from pymc_bdmc.fits.narrow import add_narrow_modes
 from pymc_bdmc.fits.nested import Structure
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
-from pymc_bdmc.pilots.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.pilots.pilot import (
     MEMBERS,
     MOST_ITERATIONS,
+    PRIOR_DRAWS,
     MoveStage,
     Trace,
+    collect_starts,
     move_population,
     pilot,
     refit,
@@ -45,9 +45,9 @@ from pymc_bdmc.run.workers import Workers, open_workers
 class CompiledEngine:
     """Jitted density with compiled kernels, shared by all threads.
 
-    ``step`` is the kernel of the continuous elements; discrete elements move one by one by
-    Metropolis. ``in_turn`` asks for a path of the data, or gives the order of its observations.
-    From now on the jitted function evaluates the ``density``.
+    ``step`` is the kernel of the continuous elements; discrete ones move one by one by Metropolis.
+    ``in_turn`` asks for a path of the data, or is the order of its observations. From now on the
+    jitted function evaluates the ``density``.
     """
 
     pilots = 1
@@ -81,12 +81,12 @@ class CompiledEngine:
 
     @property
     def meets_undefined(self) -> bool:
-        """Return whether log p or ℓ was NaN at a state so far, or may have been on a worker."""
+        """Whether log p or ℓ was NaN at a state so far, or may have been on a worker."""
         return bool(self._undefined[0])
 
     @cached_property
     def no_reference(self) -> str:
-        """Return the reason why paths can start at the prior only; empty if not restricted."""
+        """Reason why paths can start at the prior only; empty if there is none."""
         _, discrete = self.jitted.names
         if discrete:
             return f"since nothing is fitted to the discrete {', '.join(discrete)}"
@@ -94,7 +94,7 @@ class CompiledEngine:
 
     @property
     def description(self) -> str:
-        """Return the moves of every K_t and their variables, in the order of application."""
+        """Moves of every K_t and their variables, in the order of application."""
         continuous, discrete = self.jitted.names
         parts = [f"Metropolis({', '.join(discrete)})"] if discrete else []
         if continuous:
@@ -103,7 +103,7 @@ class CompiledEngine:
 
     @property
     def kernel_names(self) -> Moves:
-        """Return the kernels of a transition, in the order of application."""
+        """Kernels of a transition, in the order of application."""
         continuous, discrete = self.jitted.names
         names = ["Metropolis"] * bool(discrete) + [self._kernel.title] * bool(continuous)
         return Moves(True, tuple(names))
@@ -151,7 +151,7 @@ class CompiledEngine:
     def fit(self, task: FitTask) -> Fit | None:
         """Search for a reference whose draws need no annealing; None if it was stopped."""
         rng, problem = np.random.default_rng(task.seed), self.on(task.data)
-        draws = problem.draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng)
+        draws = problem.draw(64 if task.known else 256, rng)  # they show what a fit misses
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
             reached = self.jitted.ravel_many(task.reached) if task.reached else None
@@ -180,7 +180,7 @@ class CompiledEngine:
 
     @cached_property
     def heavy_tails(self) -> list[str]:
-        """Return the names of variables whose priors have tails that a fit lacks."""
+        """Names of variables whose priors have tails that a fit lacks."""
         return heavy_tailed(self.density.model)
 
     def refit(self, task: RefitTask) -> Tuning | None:
@@ -199,7 +199,7 @@ class CompiledEngine:
 
     @property
     def moves(self) -> CompiledKernel:
-        """Return the kernel in the form of the compiled loops."""
+        """The kernel in the form of the compiled loops."""
         return self._kernel.compiled
 
     def kernel(self, tuning: Tuning, betas: np.ndarray) -> TunedKernel:
@@ -222,7 +222,6 @@ class CompiledEngine:
         return replace(known, gradient_evaluations=0, **new)
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
-        """Return the function that moves the population of a pilot."""
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self.moves
@@ -262,9 +261,9 @@ class CompiledEngine:
     ) -> float:
         """Return by how much log p + ℓ − log r at states exceeds its values in the pilot, nats.
 
-        The excess is large if the posterior has a mode or a narrow peak that r does not cover. A
-        state may also lie in the tail of a mode that r does cover; then the kernel leads it back.
-        So states that exceed the ``margin`` are moved first, with random numbers of the ``seed``.
+        The excess is large if r misses a mode. A state may also lie in the tail of a mode that r
+        covers, to which the kernel returns it. So states that exceed the ``margin`` are moved
+        first.
         """
         thetas, seen = self.jitted.ravel_many(states), np.max(tuning.last_log_likelihood)
         found = self.on(data, tuning.reference).log_likelihoods(thetas)
@@ -291,5 +290,5 @@ class CompiledEngine:
         """Anneal one run from its own starts; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
         if isinstance(task.tuning, DrawTuning):
-            return weighed(self.on(task.data), task, rng)
+            return weighted_draws(self.on(task.data), task, rng)
         return annealed(self.on(task.data, task.tuning.reference), self.moves, task, rng)

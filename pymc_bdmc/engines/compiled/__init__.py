@@ -1,1 +1,0 @@
-"""The compiled engine: whole chains inside numba, tuned by a pilot population."""
