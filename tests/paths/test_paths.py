@@ -280,7 +280,7 @@ def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
         scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
         monkeypatch.setattr(Problem, "log_likelihoods", lambda *_: np.array([seen + 9]))
         for end, surplus in ((seen - 1, -1), (seen + 9, 9)):
-            monkeypatch.setattr(engine, "settled", lambda *_, end=end: np.array([end]))
+            monkeypatch.setattr(engine, "after_moves", lambda *_, end=end: np.array([end]))
             assert prepare._surplus({0: data}, found, scouts) == pytest.approx(surplus)
 
 
@@ -295,7 +295,7 @@ def test_moves_lead_states_back_from_the_tail():
         found = prepare.tunings({0: data}, FittedPath())[0]
         far = np.full((32, 1), 10.0)
         before = engine.on(data, found.reference).log_likelihoods(far)
-        after = engine.settled(far, data, found, np.random.SeedSequence(1))
+        after = engine.after_moves(far, data, found, np.random.SeedSequence(1))
     near = engine.on(data, found.reference).log_likelihoods(np.array([[0.0], [6.0]]))
     assert (after >= near.min()).all()
     assert (before < near.min()).all()
