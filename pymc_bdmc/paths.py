@@ -343,8 +343,9 @@ class ReferencePath(Path):
     Parameters
     ----------
     location, scale : mapping of str to array_like
-        Of every free variable on the unconstrained scale, by its name: of log σ for a positive
-        σ, say. They may come from a fit to the real data, but not from the θ* of simulated ones.
+        Location and scale of every free variable, by its name, on the unconstrained scale: that of
+        log σ for a positive σ, say. They may come from a fit to the real data, but not from the θ*
+        of simulated ones.
     degrees_of_freedom : float, optional
         Degrees of freedom of the t distribution. By default as many as θ has elements, but at least
         3 and at most 10.

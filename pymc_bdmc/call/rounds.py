@@ -90,8 +90,8 @@ class Side:
 class Tasks(Sequence[AnnealTask]):
     """The tasks of a round, each created on access.
 
-    Those on the real data come first, so that Ctrl-C costs simulated data before it costs log ML.
-    The others are one of each side in turn.
+    Tasks on the real data come first, so that Ctrl-C costs simulated data before it costs log ML.
+    Then every side has one task in turn.
     """
 
     sides: Sequence[Side]

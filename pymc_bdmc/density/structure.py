@@ -96,9 +96,9 @@ def unknown_family(rv: Variable, model: pm.Model) -> str:
 def hard_variables(model: pm.Model) -> dict[str, str]:
     """Return the names of free variables that are hard to sample, by reason, as attributes.
 
-    Those among the discrete ones with few values are ``finite_variables``. Variables with a free
-    variable as scale are centred: group effects, random walks, autoregressive processes. So is any
-    variable for which this cannot be found out.
+    Discrete variables with few values are ``finite_variables`` too. Variables whose scale is a free
+    variable are centred: group effects, random walks, autoregressive processes. So is any variable
+    for which this cannot be found out.
     """
     centred = [rv.name for rv in model.free_RVs if _scale_parents(rv, model)]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]

@@ -215,7 +215,7 @@ PHASES = {
     "make_engine": (session, 0.1), "_fit": (prepare.Sets, 0.1), "Annealing": (prepare, 0.1),
     "anneal_in_rounds": (tree, 0.7), "to_datatree": (tree, 0.03),
 }  # fmt: skip
-"""Where a phase is looked up, and the most seconds before Ctrl-C, by phase."""
+"""Module in which each phase is patched, and the most seconds before Ctrl-C."""
 
 
 def outcome_of_ctrl_c(phase, step, seconds):
