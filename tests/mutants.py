@@ -22,10 +22,10 @@ from numba.extending import intrinsic
 
 from pymc_bdmc.kernels import autostep, hmc, nuts, state, transition
 from pymc_bdmc.reference import metric, student
-from pymc_bdmc.run import chain, loop, resampling
+from pymc_bdmc.run import chain, resampling
 
-MODULES = (metric, student, state, transition, hmc, autostep, nuts, resampling, loop, chain)
-LOOPS = (resampling, loop, chain)
+MODULES = (metric, student, state, transition, hmc, autostep, nuts, resampling, chain)
+LOOPS = (resampling, chain)
 MOVES = tuple(each for each in MODULES if each not in (student, state, *LOOPS))
 """The others are then those of the package, and compiled already."""
 
@@ -86,19 +86,19 @@ FAULTS_OF_KERNELS: Faults = {
 }
 
 FAULTS_OF_LOOPS: Faults = {
-    "particle 0 replaced": ("record.n, 0 if trail is None else 1", "record.n, 0"),
-    "weights not started over": ("roots[ancestors], 1 / n", "roots[ancestors], weights"),
+    "particle 0 replaced": ("first = 1 if plan.reverse else 0", "first = 0"),
+    "weights not started over": ("weights[:] = 1.0 / n", "weights /= weights.sum()"),
     "kept particle not among the ancestors": (
-        "resample(weights, trail is not None, rng.random())",
-        "resample(np.where(np.arange(n) < first, 0.0, weights), trail is not None, rng.random())",
+        "resample(weights, plan.reverse, rng.random())",
+        "resample(np.where(np.arange(n) < first, 0.0, weights), plan.reverse, rng.random())",
     ),
     "unconditional resampling": (
-        "resample(weights, trail is not None, rng.random())",
+        "resample(weights, plan.reverse, rng.random())",
         "resample(weights, False, rng.random()) * np.minimum(np.arange(n), 1)",
     ),
     "threshold that looks at the path": (
-        "record.effective_size[t] < THRESHOLD * n",
-        "record.effective_size[t] < THRESHOLD * n and (trail is None or trail[t][1] > 1)",
+        "sizes[t] < THRESHOLD * n",
+        "sizes[t] < THRESHOLD * n and (not plan.reverse or trail[row, 1] > 1)",
     ),
     "no turn to the next step": ("+= turn(target, plan.betas, t, states, 0)", "+= 0"),
     "moved on another step": ("plan.betas, t - 1, states", "plan.betas, t, states"),

@@ -10,8 +10,8 @@ from pymc_bdmc.engines.problem import Counted, Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
 from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
-from pymc_bdmc.run.chain import INFINITE, STOPPED, CompiledParticles, Plan, Table, anneal_chain
-from pymc_bdmc.run.loop import Record, Stopped, anneal_particles
+from pymc_bdmc.run.chain import INFINITE, STOPPED, Plan, Table, anneal_chain, anneal_population
+from pymc_bdmc.run.loop import Record, Stopped
 from pymc_bdmc.run.resampling import places
 from pymc_bdmc.run.tasks import AnnealTask
 
@@ -67,26 +67,24 @@ def run_plan(
     In reverse the first particle is annealed to the prior, and then the others to β = 1.
     """
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
-    n, first = len(ends), 1 if plan.reverse else 0
-    trail = np.empty((plan.places.sum() if n > first > 0 else 0, ends.shape[1]))
-    if plan.reverse or n == 1:
-        records = record.mean, record.acceptance, record.divergences, trail
-        record.gradients, status, arrival = anneal_chain(
-            problem.target, moves, plan, ends[0], rng, problem.stop, records
-        )
+    trail = np.empty((plan.places.sum() if plan.reverse and len(ends) > 1 else 0, ends.shape[1]))
+
+    def check(gradients: int, status: int, arrival: int) -> None:
+        record.gradients += gradients
         if status == INFINITE:
             problem.raise_at(plan.betas[arrival], ends[0])
         if status == STOPPED:
             raise Stopped
+
+    if plan.reverse or len(ends) == 1:
+        records = record.mean, record.acceptance, record.divergences, trail
+        check(*anneal_chain(problem.target, moves, plan, ends[0], rng, problem.stop, records))
         record.highest[:] = record.mean
-    if n > 1:
-        particles = CompiledParticles(
-            problem.target, moves, plan, ends, rng, problem.stop, problem.raise_at
+    if len(ends) > 1:
+        weights, ancestors, *found = anneal_population(
+            problem.target, moves, plan, ends, rng, problem.stop, record.arrays, trail
         )
-        kept = dict(zip(np.flatnonzero(plan.places), trail, strict=True)) if first else None
-        weights, ancestors = anneal_particles(particles, plan.betas, record, rng, kept)
-        record.gradients += particles.evaluations
-        ends[first:] = particles.thetas[first:]
+        check(*found)
     return ends, weights, ancestors
 
 

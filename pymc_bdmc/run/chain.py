@@ -1,16 +1,13 @@
-"""Annealing inside numba: one state along all of β, or all particles at one temperature."""
+"""Annealing inside numba: one state along all of β, in either direction, and all particles."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.state import (
     Parameters,
-    State,
-    Target,
+    copy,
     copy_vector,
     evaluate,
     is_legal,
@@ -18,10 +15,10 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import Reference
-from pymc_bdmc.run.loop import Stopped
+from pymc_bdmc.run.resampling import THRESHOLD, effective_size, mean_of, resample, update_weights
 
 FINISHED, INFINITE, STOPPED = range(3)
 
@@ -198,84 +195,66 @@ def turn(target, betas, t, states, first):
     return n - first
 
 
-@njit(nogil=True, cache=True)
-def evaluate_all(target, states):
-    """Evaluate log p, ℓ and their gradients at all states."""
-    for i in range(len(states.theta)):
-        evaluate(target, state_at(states, i))
+@njit(nogil=True, cache=True, title="the annealing loop of particles")
+def anneal_population(target, kernel, plan, thetas, rng, stop, records, trail):
+    """Anneal particles from β = 0 to 1, in place, as `pymc_bdmc.run.loop.anneal_particles` does.
 
-
-@njit(nogil=True, cache=True)
-def move_all(target, kernel, beta, table, place, states, first, rng):
-    """Apply K_t to the states from row ``first`` on; return the sums of their reports.
-
-    Working memory is allocated here, since passing it from Python takes longer.
+    The ``records`` are arrays to fill, see `Record.arrays`. In a reverse run particle 0 does not
+    move: its ℓ is recorded, and its states are the ``trail`` of `anneal_chain`. Others may be
+    resampled onto it. Returns weights, the number of ancestors, and what `anneal_chain` returns.
     """
-    size, n_continuous = states.theta.shape[1], table.scales.shape[1]
+    means, highest, rests, acceptance, divergences, sizes, resampled = records
+    n, size = thetas.shape
+    first = 1 if plan.reverse else 0
+    table = plan.table  # once, since numba counts references to its arrays
+    n_continuous = table.scales.shape[1]
     scale, widths = np.empty(n_continuous), np.empty(table.widths.shape[1])
-    parameters = parameters_between(table, place[0], place[1], scale, widths)
-    setting = Setting(beta, parameters, np.empty(0), False)
-    work = make_workspace(size, n_continuous)
-    move = kernel.transitions(target, setting, states, first, work, rng)
-    return move.acceptance, move.diverging, move.gradient_evaluations
-
-
-@njit(nogil=True, cache=True)
-def first_infinite(terms, first):
-    """Return the first row, from ``first`` on, whose log density is +∞ or no number; −1 if none."""
-    for i in range(first, len(terms)):
-        if not terms[i, 0] + terms[i, 1] < np.inf:
-            return i
-    return -1
-
-
-class CompiledParticles:
-    """The `Particles` of a compiled kernel, a row of ``thetas`` each; one call moves them all.
-
-    ``raise_at`` raises an error for β and a θ at which a log density is +∞.
-    """
-
-    def __init__(
-        self, target: Target, kernel: CompiledKernel, plan: Plan, thetas: np.ndarray,
-        rng: np.random.Generator, stop: np.ndarray, raise_at: Callable[[float, np.ndarray], None],
-    ):  # fmt: skip
-        self._target, self._kernel, self._plan, self._rng = target, kernel, plan, rng
-        self._stop, self._raise_at = stop, raise_at
-        self.evaluations = 0  # besides those of moves
-        self._places = list(zip(plan.rows.tolist(), plan.fractions.tolist(), strict=True))
-        self._states = make_states(*thetas.shape, plan.table.scales.shape[1])
-        self._states.theta[:] = thetas
-        evaluate_all(target, self._states)
-
-    @property
-    def thetas(self) -> np.ndarray:
-        """θ of all particles, one a row."""
-        return self._states.theta
-
-    def log_likelihoods(self, t: int, first: int) -> np.ndarray:
-        """Return ℓ of all particles at β_t, nats; those before ``first`` may be wrong."""
-        terms = self._states.terms
-        if self._plan.in_turn:
-            turned = turn(self._target, self._plan.betas, t, self._states, first)
-            self.evaluations += turned if t else 0
-        if (infinite := first_infinite(terms, first)) >= 0:
-            self._raise_at(self._plan.betas[t], self.thetas[infinite])
-        if self._stop[0]:
-            raise Stopped
-        return terms[:, 1].copy()
-
-    def move(self, t: int, first: int) -> Move:
-        """Apply K_t to the particles from ``first`` on; return the sums of their reports."""
-        acceptance, diverging, gradients = move_all(
-            self._target, self._kernel, self._plan.betas[t], self._plan.table, self._places[t],
-            self._states, first, self._rng,
-        )  # fmt: skip
-        return Move(acceptance, diverging, gradients)
-
-    def take(self, ancestors: np.ndarray, kept: np.ndarray | None) -> None:
-        """Replace all particles by their ancestors; particle 0 is ``kept``, unless it is None."""
-        if kept is not None and np.sum(ancestors == 0) > 1:
-            self._states.theta[0] = kept
-            evaluate_all(self._target, State(*(each[:1] for each in self._states)))
-            self.evaluations += 1
-        self._states = State(*(each[ancestors] for each in self._states))
+    states, spare = make_states(n, size, n_continuous), make_states(n, size, n_continuous)
+    work, nothing = make_workspace(size, n_continuous), np.empty(0)
+    weights, ells, roots = np.full(n, 1.0 / n), np.empty(n), np.arange(n)
+    gradients, row, last = 0, 0, plan.betas.size - 1
+    for i in range(n):
+        copy_vector(thetas[i], states.theta[i])
+        evaluate(target, state_at(states, i))
+    for t in range(last + 1):
+        moving = first if t > 0 else 0
+        if t > 0:
+            increment = plan.betas[t] - plan.betas[t - 1]
+            highest[t - 1], rests[t] = update_weights(weights, ells, increment)
+            sizes[t] = effective_size(weights)
+            resampled[t] = plan.places[t] and sizes[t] < THRESHOLD * n
+            if resampled[t]:
+                ancestors = resample(weights, plan.reverse, rng.random())
+                if plan.reverse and np.sum(ancestors == 0) > 1:
+                    copy_vector(trail[row], states.theta[0])
+                    evaluate(target, state_at(states, 0))
+                    gradients += 1
+                for i in range(first, n):
+                    copy(state_at(states, ancestors[i]), state_at(spare, i))
+                states, spare = spare, states
+                roots = roots[ancestors]
+                weights[:] = 1.0 / n
+            row += plan.places[t]
+            parameters = parameters_between(table, plan.rows[t], plan.fractions[t], scale, widths)
+            setting = Setting(plan.betas[t], parameters, nothing, False)
+            move = kernel.transitions(target, setting, states, first, work, rng)
+            acceptance[t, 0] += move.acceptance[0]
+            acceptance[t, 1] += move.acceptance[1]
+            divergences[t] += move.diverging
+            gradients += move.gradient_evaluations
+        if plan.in_turn:
+            turned = turn(target, plan.betas, t, states, moving)
+            gradients += turned if t > 0 else 0
+        for i in range(moving, n):
+            ells[i] = states.terms[i, 1]
+            if not is_legal(state_at(states, i)):
+                copy_vector(states.theta[i], thetas[0])
+                return weights, n, gradients, INFINITE, t
+        if stop[0]:
+            return weights, n, gradients, STOPPED, t
+        if moving > 0:
+            ells[0] = means[t]
+        means[t] = mean_of(weights, ells)
+    for i in range(first, n):
+        copy_vector(states.theta[i], thetas[i])
+    return weights, np.unique(roots[weights > 0.0]).size, gradients, FINISHED, last

@@ -1,7 +1,7 @@
 """Anneal particles along β, with any kernel, in both directions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,14 @@ class Record:
         self.resampled = np.zeros(shape, dtype=bool)
         self.n, self.gradients = n, 0
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The arrays that the compiled loop of a population fills."""
+        return (
+            self.mean, self.highest, self.rests, self.acceptance, self.divergences,
+            self.effective_size, self.resampled,
+        )  # fmt: skip
+
     def add(self, t: int, move: Move) -> None:
         """Add the sums over some particles that K_t moved."""
         acceptance = np.atleast_1d(move.acceptance)
@@ -61,21 +69,33 @@ class Record:
         )
 
 
-class Particles(Protocol):
-    """States of all particles of a run, as the loop moves and measures them."""
+class _Points:
+    """States of all particles of a run, which a `Kernel` moves one after the other."""
+
+    def __init__(
+        self, kernel: Kernel, log_likelihood: Callable[[Point], float], points: Sequence[Point]
+    ):
+        self.kernel, self._log_likelihood = kernel, log_likelihood
+        self.points = list(points)
+        self._ells = np.empty(len(self.points))
 
     def log_likelihoods(self, t: int, first: int) -> np.ndarray:
-        """Return ℓ of all particles at β_t, nats, of which those before ``first`` may be wrong."""
+        self._ells[first:] = [self._log_likelihood(point) for point in self.points[first:]]
+        return self._ells
 
     def move(self, t: int, first: int) -> Move:
-        """Apply K_t to the particles from ``first`` on; return the sums of their reports."""
+        moved = [self.kernel.step(t, point) for point in self.points[first:]]
+        self.points[first:] = [point for point, _ in moved]
+        acceptance, diverging, gradients = zip(*(move for _, move in moved), strict=True)
+        return Move(np.sum(acceptance, axis=0), sum(diverging), sum(gradients))
 
-    def take(self, ancestors: np.ndarray, kept: Any) -> None:
-        """Replace all particles by their ancestors; particle 0 is ``kept``, unless it is None."""
+    def take(self, ancestors: np.ndarray, kept: Point | None) -> None:
+        self.points[0] = self.points[0] if kept is None else kept
+        self.points = [self.points[i] for i in ancestors]
 
 
 def anneal_particles(
-    particles: Particles,
+    particles: _Points,
     betas: np.ndarray,
     record: Record,
     rng: np.random.Generator,
@@ -105,31 +125,6 @@ def anneal_particles(
             ells[0] = record.mean[t]
         record.mean[t] = mean_of(weights, ells)
     return weights, len(np.unique(roots[weights > 0]))
-
-
-class _Points:
-    """`Particles` that a `Kernel` moves one after the other."""
-
-    def __init__(
-        self, kernel: Kernel, log_likelihood: Callable[[Point], float], points: Sequence[Point]
-    ):
-        self.kernel, self._log_likelihood = kernel, log_likelihood
-        self.points = list(points)
-        self._ells = np.empty(len(self.points))
-
-    def log_likelihoods(self, t: int, first: int) -> np.ndarray:
-        self._ells[first:] = [self._log_likelihood(point) for point in self.points[first:]]
-        return self._ells
-
-    def move(self, t: int, first: int) -> Move:
-        moved = [self.kernel.step(t, point) for point in self.points[first:]]
-        self.points[first:] = [point for point, _ in moved]
-        acceptance, diverging, gradients = zip(*(move for _, move in moved), strict=True)
-        return Move(np.sum(acceptance, axis=0), sum(diverging), sum(gradients))
-
-    def take(self, ancestors: np.ndarray, kept: Point | None) -> None:
-        self.points[0] = self.points[0] if kept is None else kept
-        self.points = [self.points[i] for i in ancestors]
 
 
 def _reverse_path(

@@ -1,4 +1,4 @@
-"""Very many short runs, correct or broken: chains in one compiled call, populations one by one."""
+"""Very many short runs of the compiled loops, correct or broken, in one call."""
 
 from functools import cache
 from types import FunctionType
@@ -7,43 +7,42 @@ import numba
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.engines import runs
-from pymc_bdmc.run.chain import FINISHED, Plan, anneal_chain
-from pymc_bdmc.run.loop import Record
+from pymc_bdmc.run.chain import FINISHED, Plan, anneal_chain, anneal_population
 
 
 @njit(cache=True)
 def run(target, kernel, plan, starts, draws, rng):
     """A log weight for each row of ``starts`` and of prior ``draws``, which replace the plan's."""
     betas, table, rows, fractions, reverse, burn_in, reversal, places, _, stride, in_turn = plan
-    n = len(betas)
-    ells = np.empty(n)
-    records = ells, np.empty((n, 2)), np.zeros(n, dtype=np.int64), np.empty((0, 0))
+    n_betas, n = len(betas), starts.shape[1]
     weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
+    trail = np.empty((np.sum(places) if reverse and n > 1 else 0, starts.shape[2]))
     for j in range(len(starts)):
         one = Plan(
             betas, table, rows, fractions, reverse, burn_in, reversal, places, draws[j], stride,
             in_turn,
         )  # fmt: skip
-        _, status, _ = anneal_chain(target, kernel, one, starts[j].copy(), rng, stop, records)
-        weights[j] = np.sum(np.diff(betas) * ells[:-1]) if status == FINISHED else np.nan
+        means, highest, rests = np.empty(n_betas), np.empty(n_betas), np.zeros(n_betas)
+        acceptance, divergences = np.zeros((n_betas, 2)), np.zeros(n_betas, dtype=np.int64)
+        ends, status = starts[j].copy(), FINISHED
+        if reverse or n == 1:
+            records = means, acceptance, divergences, trail
+            _, status, _ = anneal_chain(target, kernel, one, ends[0], rng, stop, records)
+            highest[:] = means
+        if n > 1 and status == FINISHED:
+            sizes, resampled = np.empty(n_betas), np.zeros(n_betas, dtype=np.bool_)
+            every = means, highest, rests, acceptance, divergences, sizes, resampled
+            found = anneal_population(target, kernel, one, ends, rng, stop, every, trail)
+            status = found[3]
+        log_weight = np.sum(np.diff(betas) * highest[:-1]) + rests.sum()
+        weights[j] = log_weight if status == FINISHED else np.nan
     return weights
 
 
 @cache
-def chains(loop=anneal_chain):
-    """`run`, with another loop in the place of `anneal_chain`."""
-    if loop is anneal_chain:
+def runs(of_chain=anneal_chain, of_population=anneal_population):
+    """`run`, with other loops in the place of these."""
+    if of_chain is anneal_chain:
         return run
-    return numba.njit(FunctionType(run.py_func.__code__, globals() | {"anneal_chain": loop}))
-
-
-def populations(problem, kernel, plan, starts, rng, **broken):
-    """A log weight for each population of ``starts``, with ``broken`` functions in its run."""
-    run_plan = FunctionType(runs.run_plan.__code__, vars(runs) | broken)
-    increments, weights = np.diff(plan.betas), np.empty(len(starts))
-    for j, one in enumerate(starts):
-        record = Record(len(increments), len(one), 2)
-        run_plan(problem, kernel, plan, one, rng, record)
-        weights[j] = increments @ record.highest[:-1] + record.rests.sum()
-    return weights
+    loops = {"anneal_chain": of_chain, "anneal_population": of_population}
+    return numba.njit(FunctionType(run.py_func.__code__, globals() | loops))

@@ -98,7 +98,7 @@ def log_weights(kernel, direction, backwards, n_fresh=0, n=1):
     engine = mixed_engine(n)
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
-    starts = exact_starts(direction, n, rng)
+    starts = exact_starts(direction, n, rng)[:, None]
     rows, fractions = np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0])
     plan = Plan(
         BETAS, TABLES[n], rows, fractions, direction is REVERSE, 0, backwards, BETAS > 0, fresh[0],

@@ -1,6 +1,6 @@
 """Faults of the annealing loop are exposed, on both paths; one file, since they are compiled once.
 
-At 10^5 chains or 25,000 populations; a twin must exceed 3 standard errors.
+At 10^5 runs; a twin must exceed 3 standard errors.
 """
 
 import pytest

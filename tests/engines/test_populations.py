@@ -1,7 +1,7 @@
 """E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z and Crooks' relation of populations, with broken twins.
 
-At 10^5 chains, which are compiled, or 25,000 populations; a test passes within 3 standard errors
-(α = 2.7e-3 a comparison, seeded), and its twins must exceed them.
+At 10^5 runs; a test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded), and its
+twins must exceed them.
 """
 
 from functools import cache
@@ -21,7 +21,7 @@ from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variati
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.run.chain import Plan, Table
 from pymc_bdmc.run.resampling import MAX_PLACES, effective_size, places, resample, update_weights
-from tests.engines.short_runs import chains, populations
+from tests.engines.short_runs import runs
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
@@ -33,7 +33,7 @@ from tests.models import SIGMAS, hard_constraint, random_trials
 from tests.mutants import broken_loops
 
 FORWARD, REVERSE = Direction
-CHAINS, POPULATIONS = 100_000, 25_000
+RUNS = 100_000
 BETAS = Schedule([0.0, 0.15, 0.5, 1.0]).betas  # read-only, as the compiled loop has them
 
 
@@ -112,10 +112,9 @@ def in_turn(system):
 @cache
 def log_weights(system, direction, particles, fault=None, reversal=True):
     rng = np.random.default_rng([particles, direction is REVERSE])
-    runs = CHAINS if particles == 1 else POPULATIONS
-    starts = system.prior(rng, runs, particles)
+    starts = system.prior(rng, RUNS, particles)
     if direction is REVERSE:
-        starts[:, 0] = system.posterior(rng, runs)
+        starts[:, 0] = system.posterior(rng, RUNS)
     if not fault:
         return short_runs(system, direction, starts, system.reference, rng, reversal=reversal)
     with broken_loops().having(fault):
@@ -135,12 +134,9 @@ def short_runs(system, direction, starts, reference, rng, broken=None, reversal=
         BETAS, table, rows, fractions, reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
         in_turn(system),
     )  # fmt: skip
-    problem, kernel = compiled.on(compiled.density.data, reference), KERNELS[system.kernel].compiled
-    if starts.shape[1] > 1:
-        loop = {"anneal_particles": broken.anneal_particles} if broken else {}
-        return populations(problem, kernel, plan, starts, rng, **loop)
-    loop = (broken.anneal_chain,) if broken else ()
-    return chains(*loop)(problem.target, kernel, plan, starts[:, 0], draws, rng)
+    target = compiled.on(compiled.density.data, reference).target
+    loops = (broken.anneal_chain, broken.anneal_population) if broken else ()
+    return runs(*loops)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +153,7 @@ def test_more_particles_close_the_gap():
 
     def gap(particles):
         forward, reverse = (log_weights(enumerable(), d, particles) for d in Direction)
-        return reverse.mean() - forward.mean(), (forward.var() + reverse.var()) / len(forward)
+        return reverse.mean() - forward.mean(), (forward.var() + reverse.var()) / RUNS
 
     (one, variance), (two, _), (eight, its) = (gap(n) for n in (1, 2, 8))
     assert eight < one / 8 + STANDARD_ERRORS * np.sqrt(variance / 64 + its) < two
@@ -222,12 +218,12 @@ def test_places_are_few_and_the_same_for_every_run():
 
 
 def test_estimators_cover_on_populations():
-    """95 % intervals of BAR and of the histogram, and certified bounds, on 250 × 100 runs.
+    """95 % intervals of BAR and of the histogram, and certified bounds, on 1000 × 100 runs.
 
-    Of 250 that cover 95 % at most 225 hold with α = 9e-4; twins: half the error.
+    Of 1000 that cover 95 % at most 925 hold with α = 4e-4; twins: half the error.
     """
-    system, least = enumerable(), 0.9
-    forward, reverse = (log_weights(system, d, 3).reshape(250, 100) for d in Direction)
+    system, least = enumerable(), 0.925
+    forward, reverse = (log_weights(system, d, 3).reshape(1000, 100) for d in Direction)
     pairs = list(zip(forward, reverse, strict=True))
     for estimator in (bar, histogram):
         found = [estimator(*pair) for pair in pairs]
