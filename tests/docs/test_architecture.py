@@ -28,7 +28,6 @@ def test_a_file_that_is_gone_is_found():
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("def anneal_particles", "run/loop.py"),
         ("class Options", "call/options.py"),
         ("class Session", "call/session.py"),
         ("def sample_bdmc", "sampling.py"),
