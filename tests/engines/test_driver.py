@@ -132,7 +132,8 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
     assert run.log_weight == expected.log_weight != twin.log_weight
     for name in ("log_likelihood", "weights"):
         np.testing.assert_array_equal(getattr(run, name), getattr(expected, name))
-    np.testing.assert_array_equal(run.acceptance, expected.acceptance)
+    # Particles may be added in another order.
+    np.testing.assert_allclose(run.acceptance, expected.acceptance, rtol=1e-15 * particles)
     np.testing.assert_array_equal(run.ends["x"], expected.ends["x"])
     for name in ("effective_size", "resampled", "ancestors"):
         np.testing.assert_array_equal(getattr(run, name), getattr(expected, name))
