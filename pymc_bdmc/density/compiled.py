@@ -186,12 +186,13 @@ class JittedDensity(Flat):
     def _graph(self, gradient: bool) -> tuple[list[Variable], list[Variable]]:
         """Return flat inputs and the graphs of log p, ℓ and their gradients."""
         inputs, flat = self._flat(self.size)
-        terms = self._terms
         if self.rows:
             now, then = pt.scalars("now", "then")
+            flat |= {now: inputs[2][0], then: inputs[2][1]}
             in_turn = terms_in_turn(self._model, self.rows, now, then, self._turns)
             terms = rewrite_pregrad(in_turn)
-            flat |= {now: inputs[2][0], then: inputs[2][1]}
+        else:
+            terms = self._terms
         outputs = [*terms, *self._gradients(terms, list(self.parts))] if gradient else terms
         return inputs, graph_replace(outputs, flat, strict=False)
 
