@@ -156,7 +156,7 @@ class Annealing(Preparation):
             found[d] = reference = path.reference(self._engine, d, partial(seen, d))
             if path.is_fitted and reference is not None:
                 seed = self._seed(Purpose.FIT, d, key)
-                found[d] = self._engine.with_peaks(reference, observed, seed)
+                found[d] = self._engine.with_narrow_modes(reference, observed, seed)
         return found
 
     def _unmixed(self, data: DataSets, path: Path) -> DataSets:

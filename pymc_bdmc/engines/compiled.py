@@ -46,8 +46,7 @@ class CompiledEngine:
     """Jitted density with compiled kernels, shared by all threads.
 
     ``step`` is the kernel of the continuous elements; discrete ones move one by one by Metropolis.
-    ``in_turn`` asks for a path of the data, or is the order of its observations. From now on the
-    jitted function evaluates the ``density``.
+    ``in_turn`` asks for a path of the data, or is the order of its observations.
     """
 
     pilots = 1
@@ -237,7 +236,7 @@ class CompiledEngine:
 
         return move
 
-    def with_peaks(
+    def with_narrow_modes(
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
         """Return the reference with the narrow modes that it misses; see `add_narrow_modes`."""

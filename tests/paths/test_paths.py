@@ -261,10 +261,10 @@ def test_a_climb_can_be_stopped():
     fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
     stop = np.zeros(1, dtype=np.uint8)
     with engine.pool(1, stop):
-        assert len(engine.with_peaks(fit, density.data, seed).locations) == 1
+        assert len(engine.with_narrow_modes(fit, density.data, seed).locations) == 1
         stop[0] = 1
         with pytest.raises(KeyboardInterrupt):
-            engine.with_peaks(fit, density.data, seed)
+            engine.with_narrow_modes(fit, density.data, seed)
 
 
 def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
