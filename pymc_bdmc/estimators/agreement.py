@@ -220,8 +220,6 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
         for i in range(0, elements, width)
     ]
     joined = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-    rhat, p_value = joined["rhat"].T
-    joined["rhat"] = np.where(p_value <= 1e-3 / elements, rhat, 1.0)  # 1 if not significant
     size = joined["own_ess"].min()
     further = max(1.0, chains / (NEARLY_ALL * FALSE_ALARM / 2 * (size + 1)))
     farthest = joined.pop("farthest").max(axis=0)
@@ -256,7 +254,7 @@ def checked_samples(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
-    """Compare a block of all elements, all chains together; ``rhat`` comes with its p-value."""
+    """Compare a block of all elements, all chains together."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = 0.75 * (grid[-1] - grid[0])  # clips a normal distribution at 4.1 deviations
@@ -292,7 +290,7 @@ def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
         "share": share,
         "ess": np.minimum(worth[0], len(a)),
         "own_ess": np.minimum(worth[1], 1 / np.sum(w**2)),
-        "rhat": split_rhat(a_in.reshape(draws.shape)),
+        "rhat": split_rhat(a_in.reshape(draws.shape), elements),
         "away": away,
         "farthest": farthest[None],
         "ends": _ends(draws, a_in.reshape(draws.shape), elements),
@@ -373,11 +371,16 @@ def effective_runs(shares: np.ndarray) -> float:
 
 def batch_variance(values: np.ndarray) -> np.ndarray:
     """Estimate the squared error of the mean over (chains, draws, …) by batch means."""
-    length = _length_of_batches(*values.shape[:2])
-    long = _variance_of_batches(values, length)
-    if length < 4:
-        return long
-    return long + np.maximum(0, long - _variance_of_batches(values, length // 2))
+    chains, n, elements = values.shape
+    length = _length_of_batches(chains, n)
+
+    def by_batches(length: int) -> np.ndarray:
+        kept = values[:, n % length :]
+        means = kept.reshape(chains * (n // length), length, elements).mean(axis=1)
+        return means.var(axis=0, ddof=1) / len(means)
+
+    long = by_batches(length)
+    return long if length < 4 else long + np.maximum(0, long - by_batches(length // 2))
 
 
 def number_of_batches(chains: int, draws: int) -> int:
@@ -389,20 +392,13 @@ def _length_of_batches(chains, draws):
     return max(1, draws // max(1, round(BATCHES / chains)))
 
 
-def _variance_of_batches(values, length):
-    chains, n, elements = values.shape
-    kept = values[:, n % length :]
-    means = kept.reshape(chains * (n // length), length, elements).mean(axis=1)
-    return means.var(axis=0, ddof=1) / len(means)
-
-
-def split_rhat(values: np.ndarray) -> np.ndarray:
-    """Return split R̂, and its p-value from batches within half chains."""
+def split_rhat(values: np.ndarray, comparisons: int) -> np.ndarray:
+    """Return split R̂ by element, or 1 if batches in half chains show no significant difference."""
     chains, n, elements = values.shape
     each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
     length = n // (2 * each)
     if n < 8:  # half chains of three draws are too short for a variance
-        return np.tile([1.0, 1.0], (elements, 1))
+        return np.ones(elements)
     kept = values[:, n - 2 * each * length :]
     batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
     between = batches.mean(axis=1).var(axis=0, ddof=1)
@@ -411,7 +407,8 @@ def split_rhat(values: np.ndarray) -> np.ndarray:
         rhat = np.sqrt(1 + between / within)
         ratio = between * each / batches.var(axis=1, ddof=min(1, each - 1)).mean(axis=0)
     p_value = fdtrc(2 * chains - 1, max(2 * chains * (each - 1), 1), ratio)
-    return np.stack([np.nan_to_num(rhat, nan=1.0, posinf=np.inf), p_value], axis=-1)
+    significant = p_value <= 1e-3 / comparisons
+    return np.where(significant, np.nan_to_num(rhat, nan=1.0, posinf=np.inf), 1.0)
 
 
 def copies(draws: ArrayLike) -> float:

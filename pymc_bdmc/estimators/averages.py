@@ -51,7 +51,12 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     >>> round(jarzynski_forward([0.0, 0.1, -0.1]).value, 4)
     0.0033
     """
-    return _exponential_average(checked_weights(forward, "forward"), "forward average")
+    log_weights = checked_weights(forward, "forward")
+    check, k = check_average(log_weights), log_weights.size
+    # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
+    error = np.sqrt(max(k / check.size - 1, 0.0) / (k - 1)) if check.size > 0 and k > 1 else np.nan
+    error = float(error * student_factor(skewness_of_mean(log_weights), k))
+    return Estimate(log_mean_exp(log_weights), error, "forward average", check.valid, check.reason)
 
 
 def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
@@ -81,16 +86,8 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     >>> round(jarzynski_reverse([0.0, 0.1, -0.1]).value, 4)
     -0.0033
     """
-    found = _exponential_average(-checked_weights(reverse, "reverse"), "reverse average")
-    return replace(found, value=-found.value)
-
-
-def _exponential_average(exponents: np.ndarray, method: str) -> Estimate:
-    check, k = check_average(exponents), exponents.size
-    # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
-    error = np.sqrt(max(k / check.size - 1, 0.0) / (k - 1)) if check.size > 0 and k > 1 else np.nan
-    error *= student_factor(skewness_of_mean(exponents), k)
-    return Estimate(log_mean_exp(exponents), float(error), method, check.valid, check.reason)
+    found = jarzynski_forward(-checked_weights(reverse, "reverse"))
+    return replace(found, value=-found.value, method="reverse average")
 
 
 @dataclass(frozen=True)

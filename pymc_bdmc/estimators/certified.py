@@ -13,8 +13,6 @@ from pymc_bdmc.estimators.checks import checked_delta, checked_weights, log_mean
 
 CELLS = 2000  # of the grid of upper bounds, which are multiples of 1/2000
 
-MOST_DATASETS = 10**6  # largest number that is proposed
-
 
 @dataclass(frozen=True)
 class CertifiedBounds:
@@ -93,7 +91,24 @@ def certified_lower(
     >>> round(certified_lower([0.0] * 64, 0.95, kind="order statistics", ranks=[1]).lower, 3)
     -0.047
     """
-    lower = _markov(checked_weights(forward, "forward"), checked_delta(confidence), kind, ranks)
+    log_weights, delta = checked_weights(forward, "forward"), checked_delta(confidence)
+    if kind not in ("mean", "order statistics"):
+        raise ValueError(f"kind must be 'mean' or 'order statistics', not {kind!r}.")
+    if kind == "mean":
+        if ranks is not None:
+            raise ValueError("ranks belong to kind='order statistics'.")
+        lower = log_mean_exp(log_weights) + float(np.log(delta))
+        return CertifiedBounds(lower, np.inf, confidence, kind)
+    k = log_weights.size
+    if ranks is None:
+        ranks = np.unique([1, *np.ceil(np.array([0.25, 0.5, 0.75]) * k)])
+    places = np.asarray(ranks)
+    if not (places.size and ((places >= 1) & (places <= k) & (places % 1 == 0)).all()):
+        raise ValueError(f"ranks must be whole numbers from 1 to {k}, not {places}.")
+    places = places.astype(int)
+    # P(Bin(K, p) ≥ m) is the beta distribution function with parameters m and K − m + 1 at p.
+    log_a = -np.log(betaincinv(k - places + 1, places, delta / places.size))
+    lower = float(np.max(np.sort(log_weights)[places - 1] - log_a))
     return CertifiedBounds(lower, np.inf, confidence, kind)
 
 
@@ -136,7 +151,8 @@ def certified_upper(
     >>> round(certified_upper([0.0] * 64, 0.95).upper, 3)
     2.996
     """
-    upper = -_markov(-checked_weights(reverse, "reverse"), checked_delta(confidence), kind, ranks)
+    log_weights = -checked_weights(reverse, "reverse")
+    upper = -certified_lower(log_weights, confidence, kind=kind, ranks=ranks).lower
     return CertifiedBounds(-np.inf, upper, confidence, kind)
 
 
@@ -309,26 +325,6 @@ def round_confidence(confidence: float, number: int) -> float:
     if number < 1:
         raise ValueError(f"Rounds count from 1, not {number}.")
     return 1 - checked_delta(confidence) * 0.5**number
-
-
-def _markov(log_values: np.ndarray, delta: float, kind: str, ranks) -> float:
-    """Bound log E[v] of a positive v from below, at confidence 1 − δ."""
-    if kind == "mean":
-        if ranks is not None:
-            raise ValueError("ranks belong to kind='order statistics'.")
-        return log_mean_exp(log_values) + float(np.log(delta))
-    if kind != "order statistics":
-        raise ValueError(f"kind must be 'mean' or 'order statistics', not {kind!r}.")
-    k = log_values.size
-    if ranks is None:
-        ranks = np.unique([1, *np.ceil(np.array([0.25, 0.5, 0.75]) * k)])
-    ranks = np.asarray(ranks)
-    if not (ranks.size and ((ranks >= 1) & (ranks <= k) & (ranks % 1 == 0)).all()):
-        raise ValueError(f"ranks must be whole numbers from 1 to {k}, not {ranks}.")
-    ranks = ranks.astype(int)
-    # P(Bin(K, p) ≥ m) is the beta distribution function with parameters m and K − m + 1 at p.
-    log_a = -np.log(betaincinv(k - ranks + 1, ranks, delta / ranks.size))
-    return float(np.max(np.sort(log_values)[ranks - 1] - log_a))
 
 
 @dataclass(frozen=True)
@@ -570,8 +566,7 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     >>> upper_confidence_bound([0.0] * 20), upper_confidence_bound([0.0] * 60)
     (0.1395, 0.049)
     """
-    values, counts = _counted(terms, "terms")
-    return _upper_end(values, counts, checked_delta(confidence))
+    return _upper_end(*_counted(terms, "terms"), checked_delta(confidence))
 
 
 def datasets_needed(
@@ -614,8 +609,9 @@ def datasets_needed(
     def is_enough(datasets):
         return _upper_end(values, datasets * counts / counts.sum(), delta) <= target
 
-    number = 1 + bisect_left(range(1, MOST_DATASETS), True, key=is_enough)
-    return number if number < MOST_DATASETS else None
+    most = 10**6  # larger numbers are not proposed
+    number = 1 + bisect_left(range(1, most), True, key=is_enough)
+    return number if number < most else None
 
 
 def _counted(terms, name):

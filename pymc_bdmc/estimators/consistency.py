@@ -4,14 +4,12 @@ Permuting runs tests whether two data sets differ, but those of a right model di
 rank of the real data among several exchangeable ones tests the model (`rank_among`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-
-RESAMPLINGS = 200  # bootstrap samples; chosen
 
 
 class RunDistance(NamedTuple):
@@ -182,12 +180,12 @@ def run_distance(
         permuted = [_distance(each) for each in _permutations(sets, rng, same=round == -1)]
         deviating = (1 + np.sum(np.array(permuted) >= found)) / (1 + len(permuted))
         reference = float(np.mean(permuted))
-    resampled = []
-    for _ in range(RESAMPLINGS):
-        others, runs = _resampled(len(sets) - 1, sets.shape[2], rng)
-        resampled.append(_distance(sets[[0, *others + 1]][:, :, runs]))
-    with np.errstate(invalid="ignore"):
-        return RunDistance(found, float(np.std(resampled)), reference, float(deviating))
+
+    def resampled(others: np.ndarray, runs: np.ndarray) -> float:
+        return _distance(sets[[0, *others + 1]][:, :, runs])
+
+    error = _bootstrap_error(resampled, len(sets) - 1, sets.shape[2], rng)
+    return RunDistance(found, error, reference, float(deviating))
 
 
 def _distance(sets: np.ndarray) -> float:
@@ -210,10 +208,16 @@ def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Ite
         yield np.stack([compared, longest]).reshape(by_round.shape).swapaxes(0, 1)
 
 
-def _resampled(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw n of n simulated sets, and k of their k runs, with replacement."""
-    sets = rng.integers(n, size=n) if n > 1 else np.zeros(1, dtype=int)
-    return sets, np.asarray(rng.integers(k, size=k))
+def _bootstrap_error(
+    statistic: Callable[..., float], n: int, k: int, rng: np.random.Generator
+) -> float:
+    """Return the error of a function of indices of n simulated sets and of k of their runs."""
+    values = []
+    for _ in range(200):  # chosen
+        sets = rng.integers(n, size=n) if n > 1 else np.zeros(1, dtype=int)
+        values.append(statistic(sets, np.asarray(rng.integers(k, size=k))))
+    with np.errstate(invalid="ignore"):
+        return float(np.std(values))
 
 
 def shortfall_difference(
@@ -258,14 +262,13 @@ def shortfall_difference(
     def of_real(chosen: np.ndarray) -> float:
         return _shortfall(runs[:, chosen].reshape(2, sets, -1).swapaxes(0, 1))
 
-    resampled = []
-    for _ in range(RESAMPLINGS):
-        others, of_others = _resampled(len(simulated), k, rng)
+    def resampled(others: np.ndarray, of_others: np.ndarray) -> float:
         chosen = np.asarray(rng.integers(sets * k, size=sets * k))
-        resampled.append(of_real(chosen) - _shortfall(simulated[others][:, :, of_others]))
+        return of_real(chosen) - _shortfall(simulated[others][:, :, of_others])
+
+    error = _bootstrap_error(resampled, len(simulated), k, rng)
     found = of_real(np.arange(sets * k)), _shortfall(simulated)
-    with np.errstate(invalid="ignore"):
-        return Shortfall(found[0] - found[1], float(np.std(resampled)), *found)
+    return Shortfall(found[0] - found[1], error, *found)
 
 
 def _shortfall(sets: np.ndarray) -> float:

@@ -129,12 +129,13 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     >>> found.recommended
     'bar'
     """
-    found = [each.estimate(forward=forward, reverse=reverse) for each in ESTIMATORS.values()]
-    estimates = {each.method: each for each in found}
+    estimates = {
+        name: each.estimate(forward=forward, reverse=reverse) for name, each in ESTIMATORS.items()
+    }
     best = estimates["bar"]
     if best.valid:
-        found = [_checked_by_bar(each, best, forward, reverse) for each in found]
-        estimates = {each.method: each for each in found}
+        for name, each in estimates.items():
+            estimates[name] = _checked_by_bar(each, best, forward, reverse)
     estimates = _checked_by_other_side(estimates, np.size(forward), np.size(reverse))
     valid = [each for each in estimates.values() if each.valid]
     if best.valid:
