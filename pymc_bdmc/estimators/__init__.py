@@ -21,6 +21,9 @@ from pymc_bdmc.estimators.averages import PredictiveDensities as PredictiveDensi
 from pymc_bdmc.estimators.averages import Reweighted as Reweighted
 from pymc_bdmc.estimators.averages import WeightedAverage as WeightedAverage
 from pymc_bdmc.estimators.averages import bootstrap as bootstrap
+from pymc_bdmc.estimators.averages import cumulant_combined as cumulant_combined
+from pymc_bdmc.estimators.averages import cumulant_forward as cumulant_forward
+from pymc_bdmc.estimators.averages import cumulant_reverse as cumulant_reverse
 from pymc_bdmc.estimators.averages import error_analysis as error_analysis
 from pymc_bdmc.estimators.averages import jarzynski_forward as jarzynski_forward
 from pymc_bdmc.estimators.averages import jarzynski_reverse as jarzynski_reverse
@@ -61,9 +64,6 @@ from pymc_bdmc.estimators.consistency import run_distance as run_distance
 from pymc_bdmc.estimators.consistency import shifted_runs as shifted_runs
 from pymc_bdmc.estimators.consistency import shortfall_difference as shortfall_difference
 from pymc_bdmc.estimators.consistency import spread_and_tails as spread_and_tails
-from pymc_bdmc.estimators.cumulant import cumulant_combined as cumulant_combined
-from pymc_bdmc.estimators.cumulant import cumulant_forward as cumulant_forward
-from pymc_bdmc.estimators.cumulant import cumulant_reverse as cumulant_reverse
 from pymc_bdmc.estimators.methods import ESTIMATORS as ESTIMATORS
 from pymc_bdmc.estimators.methods import Comparison as Comparison
 from pymc_bdmc.estimators.methods import Estimator as Estimator

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_expit
 
-from pymc_bdmc.estimators.averages import jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.estimators.bar import bar, histogram
-from pymc_bdmc.estimators.checks import ROUNDING, Estimate, checked_pair
-from pymc_bdmc.estimators.cumulant import (
+from pymc_bdmc.estimators.averages import (
     MAX_NEGLECTED,
     cumulant_combined,
     cumulant_forward,
     cumulant_reverse,
+    jarzynski_forward,
+    jarzynski_reverse,
 )
+from pymc_bdmc.estimators.bar import bar, histogram
+from pymc_bdmc.estimators.checks import ROUNDING, Estimate, checked_pair
 
 MAX_DISAGREEMENT = 3.0
 """Largest difference of an estimate from BAR, or of the two averages, in standard errors."""
