@@ -9,13 +9,6 @@ from pymc_bdmc.estimators.agreement import DrawsComparison as DrawsComparison
 from pymc_bdmc.estimators.agreement import compare_draws as compare_draws
 from pymc_bdmc.estimators.agreement import copies as copies
 from pymc_bdmc.estimators.agreement import differing_directions as differing_directions
-from pymc_bdmc.estimators.approximation import PosteriorMean as PosteriorMean
-from pymc_bdmc.estimators.approximation import certified_divergence as certified_divergence
-from pymc_bdmc.estimators.approximation import evidence_lower_bound as evidence_lower_bound
-from pymc_bdmc.estimators.approximation import posterior_log_ratio as posterior_log_ratio
-from pymc_bdmc.estimators.approximation import (
-    total_variation_of_divergence as total_variation_of_divergence,
-)
 from pymc_bdmc.estimators.averages import ErrorAnalysis as ErrorAnalysis
 from pymc_bdmc.estimators.averages import PredictiveDensities as PredictiveDensities
 from pymc_bdmc.estimators.averages import Reweighted as Reweighted
@@ -54,29 +47,36 @@ from pymc_bdmc.estimators.checks import EvidenceDraws as EvidenceDraws
 from pymc_bdmc.estimators.checks import check_average as check_average
 from pymc_bdmc.estimators.checks import effective_sample_size as effective_sample_size
 from pymc_bdmc.estimators.checks import log_mean_exp as log_mean_exp
-from pymc_bdmc.estimators.consistency import RankTest as RankTest
-from pymc_bdmc.estimators.consistency import RunDistance as RunDistance
-from pymc_bdmc.estimators.consistency import Shortfall as Shortfall
-from pymc_bdmc.estimators.consistency import distances_to_others as distances_to_others
-from pymc_bdmc.estimators.consistency import quantile_distance as quantile_distance
-from pymc_bdmc.estimators.consistency import rank_among as rank_among
-from pymc_bdmc.estimators.consistency import run_distance as run_distance
-from pymc_bdmc.estimators.consistency import shifted_runs as shifted_runs
-from pymc_bdmc.estimators.consistency import shortfall_difference as shortfall_difference
-from pymc_bdmc.estimators.consistency import spread_and_tails as spread_and_tails
+from pymc_bdmc.estimators.exchangeability import RankTest as RankTest
+from pymc_bdmc.estimators.exchangeability import RunDistance as RunDistance
+from pymc_bdmc.estimators.exchangeability import Shortfall as Shortfall
+from pymc_bdmc.estimators.exchangeability import distances_to_others as distances_to_others
+from pymc_bdmc.estimators.exchangeability import quantile_distance as quantile_distance
+from pymc_bdmc.estimators.exchangeability import rank_among as rank_among
+from pymc_bdmc.estimators.exchangeability import run_distance as run_distance
+from pymc_bdmc.estimators.exchangeability import shifted_runs as shifted_runs
+from pymc_bdmc.estimators.exchangeability import shortfall_difference as shortfall_difference
+from pymc_bdmc.estimators.exchangeability import spread_and_tails as spread_and_tails
 from pymc_bdmc.estimators.methods import ESTIMATORS as ESTIMATORS
 from pymc_bdmc.estimators.methods import Comparison as Comparison
 from pymc_bdmc.estimators.methods import Estimator as Estimator
 from pymc_bdmc.estimators.methods import compare_estimators as compare_estimators
+from pymc_bdmc.estimators.sandwich import PosteriorMean as PosteriorMean
 from pymc_bdmc.estimators.sandwich import PriorMass as PriorMass
+from pymc_bdmc.estimators.sandwich import certified_divergence as certified_divergence
 from pymc_bdmc.estimators.sandwich import clustered_mean as clustered_mean
 from pymc_bdmc.estimators.sandwich import clustered_median as clustered_median
+from pymc_bdmc.estimators.sandwich import evidence_lower_bound as evidence_lower_bound
 from pymc_bdmc.estimators.sandwich import forward_divergence as forward_divergence
 from pymc_bdmc.estimators.sandwich import jeffreys_bound as jeffreys_bound
 from pymc_bdmc.estimators.sandwich import log_e_values as log_e_values
 from pymc_bdmc.estimators.sandwich import log_prior_mass as log_prior_mass
+from pymc_bdmc.estimators.sandwich import posterior_log_ratio as posterior_log_ratio
 from pymc_bdmc.estimators.sandwich import reverse_divergence as reverse_divergence
 from pymc_bdmc.estimators.sandwich import total_variation_bound as total_variation_bound
+from pymc_bdmc.estimators.sandwich import (
+    total_variation_of_divergence as total_variation_of_divergence,
+)
 from pymc_bdmc.estimators.simulated_tempering import LadderEstimate as LadderEstimate
 from pymc_bdmc.estimators.simulated_tempering import TemperatureFlow as TemperatureFlow
 from pymc_bdmc.estimators.simulated_tempering import count_passages as count_passages

@@ -192,10 +192,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats.
 
     Returns
     -------

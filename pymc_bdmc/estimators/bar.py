@@ -16,13 +16,6 @@ from pymc_bdmc.estimators.checks import (
     log_sum_exp,
 )
 
-MIN_CROSSING_CHAINS = 5.0
-"""Smallest effective number of chains per direction that overlap the other, for 95 % coverage."""
-
-MAX_MISFIT = 3.0
-"""Largest departure from Crooks' relation, in standard errors, which correct weights exceed in
-0.3 % of samples."""
-
 MAX_THIN = 200
 """Largest number of sweeps per kept draw. If more are needed, the directions hardly overlap."""
 
@@ -40,10 +33,8 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats; may contain −∞.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats; may contain +∞ (a zero 1/w).
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats; forward ones may be −∞, and reverse ones +∞.
 
     Returns
     -------
@@ -76,11 +67,11 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
         error = float(np.sqrt(max(sum(terms), overlap_variance(forward, reverse, log_z))))
     shared = overlap(forward, reverse, log_z)
     reason = f"{min(sizes):.1f} effective chains cross, overlap {shared:.2g}"
-    valid = min(sizes) >= MIN_CROSSING_CHAINS
+    valid = min(sizes) >= 5.0  # for 95 % coverage
     if error > 1.0:  # five effective chains per direction give 0.63 nats if works overlap
         valid, reason = False, f"the works hardly overlap: {shared:.2g}"
-    elif valid and abs(misfit := crooks_misfit(forward, reverse, log_z)) > MAX_MISFIT:
-        valid = False
+    elif valid and abs(misfit := crooks_misfit(forward, reverse, log_z)) > 3.0:
+        valid = False  # correct weights exceed 3 standard errors in 0.3 % of samples
         reason += (
             f", {misfit:+.1f} standard errors from Crooks' relation: is log w given with the same "
             "sign in both directions, and do reverse chains forget a shared start?"
@@ -117,10 +108,8 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats.
     log_z : float
         An estimate of log Z, nats.
 
@@ -198,10 +187,8 @@ def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats; may contain −∞.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats; forward ones may be −∞.
 
     Returns
     -------
@@ -272,10 +259,8 @@ def work_distribution(forward: ArrayLike, reverse: ArrayLike) -> WorkDistributio
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats.
 
     Returns
     -------
@@ -330,10 +315,8 @@ def histogram_posterior(
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats; may contain −∞.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats; forward ones may be −∞.
     draws : int
         Number of draws to keep.
     concentration : float

@@ -100,9 +100,8 @@ def certified_lower(
         lower = log_mean_exp(log_weights) + float(np.log(delta))
         return CertifiedBounds(lower, np.inf, confidence, kind)
     k = log_weights.size
-    if ranks is None:
-        ranks = np.unique([1, *np.ceil(np.array([0.25, 0.5, 0.75]) * k)])
-    places = np.asarray(ranks)
+    quartiles = np.ceil(np.array([0.25, 0.5, 0.75]) * k)
+    places = np.unique([1, *quartiles]) if ranks is None else np.asarray(ranks)
     if not (places.size and ((places >= 1) & (places <= k) & (places % 1 == 0)).all()):
         raise ValueError(f"ranks must be whole numbers from 1 to {k}, not {places}.")
     places = places.astype(int)
@@ -614,7 +613,7 @@ def datasets_needed(
     return number if number < most else None
 
 
-def _counted(terms, name):
+def _counted(terms: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of checked terms, and how often each occurs."""
     terms = np.ravel(np.asarray(terms, dtype=float))
     if terms.size == 0 or not ((terms >= 0) & (terms <= 1)).all():

@@ -9,10 +9,6 @@ from numpy.typing import ArrayLike
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
 """Smallest effective sample size of a valid average. Below it, a few weights decide the average."""
 
-MAX_SKEWNESS = 0.65
-"""Largest skewness of an average of log-normal weights whose 95 % interval is trusted.
-docs/estimator_tables.md shows the coverage of such intervals."""
-
 ROUNDING = 1e-6
 """Largest spread of log weights that counts as rounding, nats."""
 
@@ -246,7 +242,8 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     log_weights = np.asarray(log_weights, dtype=float)
     k, size = log_weights.size, effective_sample_size(log_weights)
     # With u² = x − 1 the skewness is at its limit for u³ + 3u = 2c, so u = 2 sinh(asinh(c)/3).
-    root = 2 * np.sinh(np.arcsinh(MAX_SKEWNESS * np.sqrt(k) / 2) / 3)
+    # docs/estimator_tables.md shows the coverage of 95 % intervals with a skewness of up to 0.65.
+    root = 2 * np.sinh(np.arcsinh(0.65 * np.sqrt(k) / 2) / 3)
     needed = max(MIN_EFFECTIVE_SAMPLE_SIZE, float(k / (1 + root**2)))
     most = np.sort(log_weights)[k // 10 : k - k // 10]
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"

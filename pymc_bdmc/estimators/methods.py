@@ -105,10 +105,8 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
 
     Parameters
     ----------
-    forward : array_like of shape (n_f,)
-        Forward log weights, nats; may contain −∞.
-    reverse : array_like of shape (n_r,)
-        Reverse log weights, nats.
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats; forward ones may be −∞.
 
     Returns
     -------

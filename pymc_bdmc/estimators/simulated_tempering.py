@@ -15,10 +15,6 @@ from scipy.special import log_softmax, softmax
 
 from pymc_bdmc.estimators.checks import Estimate, log_sum_exp
 
-MAX_RELATIVE_ERROR = 0.3
-"""Largest relative error of the mean probabilities of the two ends. Beyond it, the delta method is
-too inaccurate."""
-
 MIN_CHAINS = 8
 """Smallest number of independent chains for a trusted standard error."""
 
@@ -155,7 +151,8 @@ def rao_blackwellized(
         squares = np.sum(relative**2, axis=0) / freedom
         bias = (squares[0] - squares) / 2
         worst = float(np.sqrt(max(squares[0], squares[-1])))
-    valid = bool(worst <= MAX_RELATIVE_ERROR and chains >= MIN_CHAINS)
+    # With larger errors the delta method is too inaccurate.
+    valid = bool(worst <= 0.3 and chains >= MIN_CHAINS)
     reason = f"{chains} chains agree on the ends of the ladder to {100 * worst:.0f} %"
     estimate = Estimate(float(values[-1]), float(error[-1]), "RTS", valid, reason)
     return LadderEstimate(values, error, bias, estimate)
