@@ -46,10 +46,6 @@ _TYPES: dict[str, Any] = {
 """The only types that reading a file can create, besides plain values and arrays."""
 
 
-class DamagedRecord(ValueError):
-    """A file differs from what was written; the message names it."""
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a file that replaces another as a whole if the block succeeds."""
@@ -72,7 +68,7 @@ def write_record(path: Path, thing: Any, **attributes: Any) -> None:
 
 
 def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return what a file has, and its attributes, without pickle; `DamagedRecord` if changed."""
+    """Return what a file has, and its attributes, without pickle; ValueError if it is damaged."""
     try:
         with open(path, "rb") as opened, np.load(opened) as file:
             if changed := file.zip.testzip():  # `np.load` does not read all of a changed array
@@ -80,9 +76,9 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
             attributes = json.loads(file["head"].tobytes())
             return _filled(attributes.pop("outline"), file), attributes
     except OSError as error:
-        raise DamagedRecord(f"{path} cannot be read ({error.strerror or error})") from error
+        raise ValueError(f"{path} cannot be read ({error.strerror or error})") from error
     except Exception as error:  # zipfile, NumPy and json raise many
-        raise DamagedRecord(f"{path} is damaged ({error})") from error
+        raise ValueError(f"{path} is damaged ({error})") from error
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
@@ -185,7 +181,7 @@ class Store:
         """Refuse a call that differs from the one that began the store."""
         try:
             origin, begun = read_record(self._origin_file)
-        except DamagedRecord as error:
+        except ValueError as error:
             raise ValueError(
                 f"store: {error}. It names the call that made the runs beside it, which cannot "
                 "be used without it. Restore it from a copy, or choose another store."
@@ -261,7 +257,7 @@ class Store:
             return None
         try:
             thing, attributes = read_record(path)
-        except DamagedRecord as error:
+        except ValueError as error:
             _log.warning(f"store: {error}; what it held is computed again, to the same result.")
             return None
         same = attributes["inputs"] == self._bound(inputs)

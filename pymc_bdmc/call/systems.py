@@ -15,8 +15,8 @@ from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.system import System
 from pymc_bdmc.call.options import CallOptions, make_schedules
 from pymc_bdmc.call.rounds import Plan, Round, Side, anneal_in_rounds
-from pymc_bdmc.call.session import Session, open_session
-from pymc_bdmc.call.tree import annealed_groups, rounds_dataset, session_attributes
+from pymc_bdmc.call.session import open_session
+from pymc_bdmc.call.tree import annealed_groups, tree_of_rounds
 from pymc_bdmc.run.blocks import BlockEngine, BlockSystem, SideBySide
 
 
@@ -120,15 +120,9 @@ def anneal(
     plan = Plan(sides=[up, down], schedules=options.schedules)
     origin, compiled = partial(options.origin, system=blocks), partial(BlockEngine, blocks)
     with open_session(options, origin, up.n_tasks + down.n_tasks, compiled) as session:
-        result = partial(_to_datatree, blocks, session)
-        rounds = anneal_in_rounds(session, plan, result)
-        return session.finish(result(rounds))
 
+        def result(rounds: Sequence[Round]) -> xr.DataTree:
+            attributes = {"step": blocks.description, **blocks.attributes}
+            return tree_of_rounds(session, rounds, annealed_groups(rounds[-1]), attributes)
 
-def _to_datatree(system: BlockSystem, session: Session, rounds: Sequence[Round]) -> xr.DataTree:
-    groups = annealed_groups(rounds[-1])
-    groups["rounds"] = rounds_dataset(rounds, session.options.target_gap)
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs |= {"step": system.description, **system.attributes}
-    dt.attrs |= session_attributes(session, rounds[-1])
-    return dt
+        return session.finish(result(anneal_in_rounds(session, plan, result)))

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import cast
@@ -71,17 +71,23 @@ def to_datatree(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         groups |= annealed_groups(last, pilots)
         groups |= _model_groups(engine.density, last, stream(session.entropy, Purpose.POSTERIOR))
     if scouted := plan.preparation.scouted(0):
-        groups["scouts"] = _scouts_dataset(scouted)
-    groups["rounds"] = rounds_dataset(rounds, session.options.target_gap)
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs |= _attributes(session, plan, rounds)
+        by_path = (("path", "chain"), _padded(scouted.values()))
+        groups["scouts"] = xr.Dataset({"log_weight": by_path}, {"path": list(scouted)})
+    dt = tree_of_rounds(session, rounds, groups, _attributes(session, plan, rounds))
     write_log_ml(dt)
     return dt
 
 
-def session_attributes(session: Session, last: Round) -> dict:
-    """Return the attributes that results of all calls have."""
-    return run_attributes(last.schedule, session.entropy, session.started, last.interrupted)
+def tree_of_rounds(
+    session: Session, rounds: Sequence[Round], groups: dict[str, xr.Dataset], attributes: dict
+) -> xr.DataTree:
+    """Return a DataTree of groups and attributes, and of those that results of all calls have."""
+    last = rounds[-1]
+    groups = groups | {"rounds": _rounds_dataset(rounds, session.options.target_gap)}
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs |= run_attributes(last.schedule, session.entropy, session.started, last.interrupted)
+    dt.attrs |= attributes
+    return dt
 
 
 def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round]) -> dict:
@@ -91,7 +97,7 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         kind = "none"
     else:  # the default chooses a kind by the real data
         kind = plan.simulation.name if first.real is None else FromPosterior.name
-    attrs = session_attributes(session, last) | {
+    attrs: dict[str, str | float] = {
         **hard_variables(options.model),
         **constraints(options.model),
         "peaks": plan.sides[0].tuning.peaks,
@@ -175,9 +181,7 @@ def _pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]
     On a path of the data their ℓ is not that of the runs, and is left out.
     """
     tunings = [side.tuning for side in last.sides if side.group == group]
-    drawn = np.array(
-        list(zip_longest(*[each.prior_log_likelihood for each in tunings], fillvalue=np.nan))
-    ).T
+    drawn = _padded(each.prior_log_likelihood for each in tunings)
     found: dict[str, tuple] = {
         "pilot_rhat": ("dataset", np.array([each.rhat for each in tunings])),
         "prior_log_likelihood": (("dataset", "prior_draw"), drawn),
@@ -192,6 +196,11 @@ def _pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]
         "thermodynamic_length": ("dataset", lengths),
         **found,
     }
+
+
+def _padded(rows: Iterable[np.ndarray]) -> np.ndarray:
+    """Stack rows; shorter ones end in NaN."""
+    return np.array(list(zip_longest(*rows, fillvalue=np.nan))).T
 
 
 def _model_groups(
@@ -231,7 +240,7 @@ def last_states(
     return {"particles": particles, "posterior": posterior}
 
 
-def rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
+def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
     """Return T, role, gap, gradients, seconds and log weights of every round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
@@ -255,14 +264,6 @@ def rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Data
         else:
             dataset[f"{group}_log_weight"] = ("round", "dataset", "chain"), weights
     return dataset
-
-
-def _scouts_dataset(scouted: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Return log Ẑ of the scouts of each path, nats; NaN if a path has fewer than another."""
-    values = np.full((len(scouted), max(map(len, scouted.values()))), np.nan)
-    for row, found in zip(values, scouted.values(), strict=True):
-        row[: len(found)] = found
-    return xr.Dataset({"log_weight": (("path", "chain"), values)}, {"path": list(scouted)})
 
 
 def null_result(model: pm.Model) -> xr.DataTree:

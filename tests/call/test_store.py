@@ -259,7 +259,7 @@ def n_unseen(path, every):
         path.write_bytes(damaged)
         try:
             unseen += digest(store.read_record(path)) != expected
-        except store.DamagedRecord:
+        except ValueError:
             continue
     path.write_bytes(whole)
     return unseen
@@ -279,7 +279,7 @@ def test_a_changed_bit_of_a_header_is_seen(tmp_path, monkeypatch):
     path = tmp_path / "record.npz"
     store.write_record(path, np.ones(1000))
     path.write_bytes(path.read_bytes().replace(b"(1000,)", b"(0000,)"))
-    with pytest.raises(store.DamagedRecord, match=r"the checksum of arr_0\.npy is wrong"):
+    with pytest.raises(ValueError, match=r"the checksum of arr_0\.npy is wrong"):
         store.read_record(path)
     monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda self: None)
     assert len(store.read_record(path)[0]) == 0
