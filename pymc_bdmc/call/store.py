@@ -27,13 +27,11 @@ from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.sparse import Combination, Sparsity
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.chain import Table
-from pymc_bdmc.run.tasks import AnnealTask, PilotTask
 from pymc_bdmc.run.workers import Workers
 from pymc_bdmc.simulations import Simulated
 
 _log = logging.getLogger("pymc.bdmc")
 
-Task = AnnealTask | PilotTask
 Origin = Mapping[str, Mapping[str, str]]
 """Hashes of everything that finished tasks depend on, by kind and name."""
 
@@ -284,13 +282,13 @@ class StoredPool:
         self._workers, self._store, self._stop = workers, store, stop
         self.spent = 0.0
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result): those in the store first, then the others."""
         self.spent, left = 0.0, []
         for k, task in enumerate(tasks):
             if self._stop[0]:
                 return
-            found = self._store.read(_name(task), digest(task))
+            found = self._store.read(*_key(task))
             if found is None:
                 left.append(k)
             else:
@@ -300,10 +298,11 @@ class StoredPool:
             _log.info(f"In the store: {len(tasks) - len(left)} of {len(tasks)} tasks")
         started = time.perf_counter() - self.spent
         for k, result in self._workers.run(tasks, left):
-            task, seconds = tasks[k], time.perf_counter() - started
-            self._store.write(_name(task), digest(task), result, seconds)
+            seconds = time.perf_counter() - started
+            self._store.write(*_key(tasks[k]), result, seconds)
             yield k, result
 
 
-def _name(task: Task) -> str:
-    return ".".join(map(str, task.seed.spawn_key))
+def _key(task: Any) -> tuple[str, str]:
+    """Return the name of a task in the store, and a hash of its inputs."""
+    return ".".join(map(str, task.seed.spawn_key)), digest(task)

@@ -325,9 +325,8 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
     weights = (weights / weights.sum()).reshape(n, *[1] * (values.ndim - 1))
     values = np.where(weights > 0, values, 0.0)  # states of zero weight may be infinite
     average = np.sum(weights * values, axis=0)
-    error = np.full_like(average, np.nan)
-    if n > 1:
-        error = np.sqrt(n / (n - 1) * np.sum((weights * (values - average)) ** 2, axis=0))
+    factor = n / (n - 1) if n > 1 else np.nan
+    error = np.sqrt(factor * np.sum((weights * (values - average)) ** 2, axis=0))
     return WeightedAverage(average, error, check.size, check.valid, check.reason)
 
 

@@ -440,7 +440,9 @@ def exchangeability(
         for _ in range(moves):
             after, rise = moved(after, log_density, moving, rng, whole)
             log_ratio += rise
-        changes = np.subtract(*[_functions((x[:, :m] - centre) / spread) for x in (after, before)])
+        u = (np.stack([after, before])[:, :, :m] - centre) / spread
+        # Bounded functions of every element, one for its location and one for its spread
+        changes = np.subtract(*np.stack([np.tanh(u), 1 - 1 / (1 + u**2)], axis=1))
         compared.append(("", log_ratio))
         for name, columns in block.items():
             for change in changes[:, :, columns]:
@@ -508,8 +510,3 @@ def interquartile_range(values: np.ndarray) -> np.ndarray:
     """Return the interquartile range by column, with 1 in place of 0."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     return np.where(high > low, high - low, 1.0)
-
-
-def _functions(u: np.ndarray) -> np.ndarray:
-    """Return a bounded function of every element for its location, and one for its spread."""
-    return np.stack([np.tanh(u), 1 - 1 / (1 + u**2)])

@@ -1,6 +1,7 @@
 """Average log weights and log ratios: the gap of the sandwich, divergences, and the prior mass."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -164,7 +165,11 @@ def forward_divergence(forward: ArrayLike, upper: float) -> Estimate:
     >>> forward_divergence([-1.0, 1.0], upper=0.5).value
     0.5
     """
-    return _mean_gap(upper - checked_weights(forward, "forward"), "KL(q‖p) bound")
+    gaps, method = upper - checked_weights(forward, "forward"), "KL(q‖p) bound"
+    value, error = float(gaps.mean()), _standard_error(gaps)
+    if np.isnan(error):
+        return Estimate(value, np.nan, method, False, "no spread over the chains")
+    return Estimate(value, error, method, True, f"mean over {gaps.size} chains")
 
 
 def reverse_divergence(reverse: ArrayLike, lower: float) -> Estimate:
@@ -196,14 +201,8 @@ def reverse_divergence(reverse: ArrayLike, lower: float) -> Estimate:
     >>> reverse_divergence([-1.0, 1.0], lower=-0.5).value
     0.5
     """
-    return _mean_gap(checked_weights(reverse, "reverse") - lower, "KL(p‖q) bound")
-
-
-def _mean_gap(gaps: np.ndarray, method: str) -> Estimate:
-    value, error = float(gaps.mean()), _standard_error(gaps)
-    if np.isnan(error):
-        return Estimate(value, np.nan, method, False, "no spread over the chains")
-    return Estimate(value, error, method, True, f"mean over {gaps.size} chains")
+    found = forward_divergence(-checked_weights(reverse, "reverse"), -lower)
+    return replace(found, method="KL(p‖q) bound")
 
 
 def total_variation_bound(jeffreys: float) -> float:

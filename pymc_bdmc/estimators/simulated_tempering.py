@@ -143,14 +143,11 @@ def rao_blackwellized(
     values = values - values[0]
     # Deviations of c_k between chains relative to their mean, also if it underflows
     relative = np.exp(log_c - log_mean) - 1
-    error = bias = np.full(len(values), np.nan)
-    worst = np.nan
-    if chains > 1:
-        freedom = chains * (chains - 1)
-        error = np.sqrt(np.sum((relative - relative[:, :1]) ** 2, axis=0) / freedom)
-        squares = np.sum(relative**2, axis=0) / freedom
-        bias = (squares[0] - squares) / 2
-        worst = float(np.sqrt(max(squares[0], squares[-1])))
+    freedom = chains * (chains - 1) or np.nan  # a single chain shows no error
+    error = np.sqrt(np.sum((relative - relative[:, :1]) ** 2, axis=0) / freedom)
+    squares = np.sum(relative**2, axis=0) / freedom
+    bias = (squares[0] - squares) / 2
+    worst = float(np.sqrt(max(squares[0], squares[-1])))
     # With larger errors the delta method is too inaccurate.
     valid = bool(worst <= 0.3 and chains >= MIN_CHAINS)
     reason = f"{chains} chains agree on the ends of the ladder to {100 * worst:.0f} %"
