@@ -54,7 +54,7 @@ THRESHOLDS = {
     ("call.annealing", "MAX_SURPLUS"): "nats of density at the ends of scouts that a fit lacks",
     ("call.annealing", "MAX_SPREAD"): "nats by which scouts that agree may differ",
     ("call.annealing", "REMEDY"): "ratio of Λ² up to which the prior is a remedy for heavy tails",
-    ("estimators.tails", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
+    ("estimators.checks", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
     ("call.annealing", "QUICK_RHAT"): "R̂ at β = 1 up to which 16 runs suffice",
 }
 """What the thresholds decide, by module and name."""

@@ -16,7 +16,7 @@ from pymc_bdmc.call.options import CHAINS, MAX_NUMBERS, MAX_STATES, MAX_TEMPERAT
 from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
-from pymc_bdmc.estimators.tails import shape_by_states
+from pymc_bdmc.estimators.checks import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.tasks import PilotTask, RefitTask

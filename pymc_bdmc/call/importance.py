@@ -14,7 +14,7 @@ from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import MIN_DRAWS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.density.structure import latent_variables
-from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL

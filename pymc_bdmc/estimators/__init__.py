@@ -44,9 +44,12 @@ from pymc_bdmc.estimators.certified import upper_confidence_bound as upper_confi
 from pymc_bdmc.estimators.checks import AverageCheck as AverageCheck
 from pymc_bdmc.estimators.checks import Estimate as Estimate
 from pymc_bdmc.estimators.checks import EvidenceDraws as EvidenceDraws
+from pymc_bdmc.estimators.checks import TailCheck as TailCheck
 from pymc_bdmc.estimators.checks import check_average as check_average
+from pymc_bdmc.estimators.checks import check_mean_of_logs as check_mean_of_logs
 from pymc_bdmc.estimators.checks import effective_sample_size as effective_sample_size
 from pymc_bdmc.estimators.checks import log_mean_exp as log_mean_exp
+from pymc_bdmc.estimators.checks import pareto_shape as pareto_shape
 from pymc_bdmc.estimators.exchangeability import RankTest as RankTest
 from pymc_bdmc.estimators.exchangeability import RunDistance as RunDistance
 from pymc_bdmc.estimators.exchangeability import Shortfall as Shortfall
@@ -90,8 +93,5 @@ from pymc_bdmc.estimators.simulated_tempering import temperature_flow as tempera
 from pymc_bdmc.estimators.simulated_tempering import (
     thermodynamic_integration as thermodynamic_integration,
 )
-from pymc_bdmc.estimators.tails import TailCheck as TailCheck
-from pymc_bdmc.estimators.tails import check_mean_of_logs as check_mean_of_logs
-from pymc_bdmc.estimators.tails import pareto_shape as pareto_shape
 
 __all__ = _public_names(globals())

@@ -10,15 +10,17 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 
 from pymc_bdmc.estimators.checks import (
+    MIN_DRAWS,
+    MOST_SHAPE,
     ROUNDING,
     Estimate,
     check_average,
     checked_delta,
     checked_weights,
     log_mean_exp,
+    pareto_shape,
     widening,
 )
-from pymc_bdmc.estimators.tails import MIN_DRAWS, MOST_SHAPE, pareto_shape
 
 
 def clustered_mean(values: ArrayLike) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from scipy.integrate import trapezoid
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
 from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted, most_variance
 from pymc_bdmc.fits.modes import LOST, OVERLOOKED, SEARCHES, ascend_by_gradients, find_modes

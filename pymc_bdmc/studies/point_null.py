@@ -17,7 +17,7 @@ from pymc_bdmc.density.graph import without_initial_values
 from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate
-from pymc_bdmc.estimators.tails import shape_by_states
+from pymc_bdmc.estimators.checks import shape_by_states
 from pymc_bdmc.results.compare import BayesFactor, bayes_factor
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import pareto_shape
-from pymc_bdmc.estimators.tails import shape_by_states, shape_of_weights
+from pymc_bdmc.estimators.checks import shape_by_states, shape_of_weights
 
 
 @pytest.mark.parametrize(("n", "high"), [(128, 8), (1536, 40)])

@@ -12,7 +12,7 @@ from pymc_bdmc.estimators import (
     log_mean_exp,
     refutes,
 )
-from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.paths import PATHS
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
