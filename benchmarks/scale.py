@@ -11,6 +11,7 @@ import pickle
 import tempfile
 import time
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 import cloudpickle
@@ -21,7 +22,7 @@ from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.call.rounds import Side, Tasks
-from pymc_bdmc.call.store import StoredPool, open_store
+from pymc_bdmc.call.store import open_store
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import make_engine
 from pymc_bdmc.run import workers
@@ -118,10 +119,10 @@ def cpu(function, *arguments) -> tuple[float, object]:
 def overhead_of_a_store(engine, tasks: Tasks) -> tuple[float, list]:
     """Seconds that a run costs with a store, beside those in which it runs, and a row."""
 
-    def each(pool) -> tuple[float, float]:
+    def each(run) -> tuple[float, float]:
         """Seconds a task of this thread, and of the one that runs them."""
         started, whole = time.thread_time(), time.process_time()
-        for _ in pool.run(tasks):
+        for _ in run(tasks):
             pass
         here = time.thread_time() - started
         return here / len(tasks), (time.process_time() - whole - here) / len(tasks)
@@ -130,8 +131,9 @@ def overhead_of_a_store(engine, tasks: Tasks) -> tuple[float, list]:
     with interruptible() as stop, engine.pool(1, stop) as pool:
         for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
-                stored = StoredPool(pool, open_store(Path(folder) / "run", {}, 1), stop)
-                without, run = each(pool)
+                store = open_store(Path(folder) / "run", {}, 1)
+                stored = partial(store.run, workers=pool, stop=stop)
+                without, run = each(pool.run)
                 commit, read = each(stored)[0] - without, each(stored)[0]
                 found.append([1e3 * run, 1e3 * commit, 100 * commit / run, 1e3 * read])
     run, commit, share, read = np.median(found, axis=0)

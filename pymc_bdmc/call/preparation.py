@@ -96,7 +96,7 @@ class Preparation(ABC):
     ) -> dict[K, Any]:
         """Return the results of all tasks, report each when it comes, and count their gradients."""
         keys, found = list(tasks), {}
-        for i, result in self._session.pool.run(list(tasks.values())):
+        for i, result in self._session.run(list(tasks.values())):
             found[keys[i]] = result
             if report:
                 report(result)

@@ -287,7 +287,7 @@ def _anneal(
     result: Result,
 ) -> Round:
     """Run all tasks of the next round; after Ctrl-C the round has those that were finished."""
-    started, pool, betas = time.perf_counter(), session.pool, schedule.betas
+    started, betas, store = time.perf_counter(), schedule.betas, session.store
     # Few accepted proposals are no fault of a system that has no tuning.
     recorders = [Recorder(side.chains, betas, side.tuning is not None) for side in sides]
     tasks = Tasks(sides, session.entropy, betas, len(rounds))
@@ -298,7 +298,7 @@ def _anneal(
             run = recorder.collected(side.step_size(betas))
             by_group.setdefault(side.group, []).append(run)
         ends = dict(recorders[0].ends)
-        seconds = time.perf_counter() - started + pool.spent
+        seconds = time.perf_counter() - started + (store.spent if store else 0.0)
         interrupted = sum(r.n_finished for r in recorders) < sum(side.chains for side in sides)
         return Round(schedule, sides, by_group, ends, seconds, confirms, interrupted)
 
@@ -306,7 +306,7 @@ def _anneal(
     for side in sides:
         totals[side.group] += side.chains
     with ChainProgress(totals, session.options.progressbar) as progress:
-        for k, run in pool.run(tasks):
+        for k, run in session.run(tasks):
             index, i = tasks.places[k]
             recorders[i].add(index * sides[i].block_size, run)
             progress.finished(sides[i].group, *np.atleast_1d(run.log_weight))

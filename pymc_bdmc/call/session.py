@@ -1,7 +1,7 @@
 """A call at work: its engine, its workers, its store, and the flag that Ctrl-C sets."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +15,11 @@ from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.streams import Entropy, entropy_of
 from pymc_bdmc.call.options import CallOptions, Options
-from pymc_bdmc.call.store import Origin, Store, StoredPool, open_store
+from pymc_bdmc.call.store import Origin, Store, open_store
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, make_engine
 from pymc_bdmc.results.verdict import warn
-from pymc_bdmc.run.workers import Pool
+from pymc_bdmc.run.workers import Workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Session[O: CallOptions, E]:
 
     options: O
     engine: E
-    pool: Pool
+    workers: Workers
     entropy: Entropy
     stop: np.ndarray
     """Flag that Ctrl-C sets, of uint8 and shape (1,)."""
@@ -37,6 +37,12 @@ class Session[O: CallOptions, E]:
     """Time (`time.perf_counter`) at which everything was compiled and the first task could run."""
     compile_time: float = 0.0
     """Seconds until then."""
+
+    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
+        if self.store:
+            return self.store.run(tasks, self.workers, self.stop)
+        return self.workers.run(tasks)
 
     def finish(self, dt: xr.DataTree) -> xr.DataTree:
         """Show the result to readers of the store, log its faults, and return it."""
@@ -68,8 +74,7 @@ def open_session[O: CallOptions, E: Any](
         interruptible() as stop,
         engine.pool(cores, stop, options.executor) as workers,
     ):
-        pool = StoredPool(workers, store, stop) if store else workers
-        yield Session(options, engine, pool, entropy, stop, store, started, started - begun)
+        yield Session(options, engine, workers, entropy, stop, store, started, started - begun)
 
 
 def open_model(options: Options) -> AbstractContextManager[ModelSession]:

@@ -141,6 +141,8 @@ class Store:
         self.path, self._runs, self._result = path, path / "runs", path / "result.nc"
         self._origin_file, self._lock_file = path / "origin.npz", path / "lock"
         self._origin, self._entropy = origin, entropy
+        self.spent = 0.0
+        """Seconds that earlier calls spent on the tasks of the last `run`."""
         # A continued call replaces the result that is there only after a minute.
         self._next = time.perf_counter() + (60.0 if self._result.exists() else 0.0)
 
@@ -271,24 +273,18 @@ class Store:
         """Return a hash of inputs and call, by which files of other calls are recognised."""
         return digest(f"{self._call} {inputs}")
 
+    def run(
+        self, tasks: Sequence[Any], workers: Workers, stop: np.ndarray
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result): those kept first, then new ones, which it keeps.
 
-class StoredPool:
-    """A pool that takes results from a store if they are there, and stores every new one.
-
-    `spent` is the seconds that earlier calls spent on the tasks of the last `run`.
-    """
-
-    def __init__(self, workers: Workers, store: Store, stop: np.ndarray):
-        self._workers, self._store, self._stop = workers, store, stop
-        self.spent = 0.0
-
-    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result): those in the store first, then the others."""
+        Workers run the new ones until Ctrl-C sets the flag ``stop``.
+        """
         self.spent, left = 0.0, []
         for k, task in enumerate(tasks):
-            if self._stop[0]:
+            if stop[0]:
                 return
-            found = self._store.read(*_key(task))
+            found = self.read(*_key(task))
             if found is None:
                 left.append(k)
             else:
@@ -297,9 +293,9 @@ class StoredPool:
         if len(left) < len(tasks):
             _log.info(f"In the store: {len(tasks) - len(left)} of {len(tasks)} tasks")
         started = time.perf_counter() - self.spent
-        for k, result in self._workers.run(tasks, left):
+        for k, result in workers.run(tasks, left):
             seconds = time.perf_counter() - started
-            self._store.write(*_key(tasks[k]), result, seconds)
+            self.write(*_key(tasks[k]), result, seconds)
             yield k, result
 
 

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import cloudpickle
@@ -40,24 +40,12 @@ millisecond or more on each message. Ten for each of a thousand workers still sh
 evenly."""
 
 
-class Pool(Protocol):
-    """Whatever runs independent tasks."""
-
-    spent: float
-    """Seconds that earlier calls spent on the tasks of the last `run`."""
-
-    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
-
-
 class Workers:
     """Workers of an executor, which share an engine or have a copy each; see `open_workers`.
 
     A message contains a range of tasks. If a worker of another process lacks the engine or the
     tasks, it says so and the message is sent again with them: once to each worker.
     """
-
-    spent = 0.0
 
     def __init__(self, engine: Any, key: str, executor: Executor | None, stop: np.ndarray, n: int):
         self._engine, self._key, self._executor, self._stop = engine, key, executor, stop

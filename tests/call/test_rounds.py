@@ -78,7 +78,6 @@ class GaussianWork:
     Their variance is 8/T, so a forward one has the mean −4/T and the gap the mean 8/T.
     """
 
-    spent = 0.0
     tuning = SimpleNamespace(step_size=lambda betas: np.full(len(betas), np.nan))
 
     def run(self, tasks):
