@@ -64,13 +64,13 @@ def open_session[O: CallOptions, E: Any](
     begun, store = time.perf_counter(), None
     if options.store is not None:
         store = open_store(options.store, origin(), options.random_seed)
-    entropy = store.entropy if store else entropy_of(options.random_seed)
+    seed = store.locked() if store else nullcontext(entropy_of(options.random_seed))
     with nothing_to_keep():
         engine = compiled()
     started = time.perf_counter()
     cores = min(options.cores or 1, n_tasks)
     with (
-        store.locked() if store else nullcontext(),
+        seed as entropy,
         interruptible() as stop,
         engine.pool(cores, stop, options.executor) as workers,
     ):

@@ -146,15 +146,9 @@ class Store:
         # A continued call replaces the result that is there only after a minute.
         self._next = time.perf_counter() + (60.0 if self._result.exists() else 0.0)
 
-    @property
-    def entropy(self) -> Entropy:
-        """The seed of the call, once the store is open."""
-        assert self._entropy is not None, "it is known as soon as a store was locked"
-        return self._entropy
-
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other call away from the store inside the context."""
+    def locked(self) -> Iterator[Entropy]:
+        """Yield the seed of the call; keep every other call away from the store meanwhile."""
         marks = self._lock_file.exists() or self._origin_file.exists()
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
@@ -164,21 +158,17 @@ class Store:
             self._runs.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self._lock_file).acquire(blocking=False)
         with lock:  # the system unlocks it too if the process is killed
-            self._begin()
-            yield
+            if any(self._runs.glob("*.npz")):
+                entropy = self._checked_entropy()
+            else:
+                entropy = entropy_of(self._entropy)
+                with self._writable():
+                    write_record(self._origin_file, self._origin, entropy=entropy)
+            self._entropy, self._call = entropy, digest([self._origin, entropy])
+            yield entropy
 
-    def _begin(self) -> None:
-        """Bind the store to this call; refuse it if it has runs of another call."""
-        if any(self._runs.glob("*.npz")):
-            self._check_origin()
-        else:
-            self._entropy = entropy_of(self._entropy)
-            with self._writable():
-                write_record(self._origin_file, self._origin, entropy=self.entropy)
-        self._call = digest([self._origin, self.entropy])
-
-    def _check_origin(self) -> None:
-        """Refuse a call that differs from the one that began the store."""
+    def _checked_entropy(self) -> Entropy:
+        """Return the seed of the call that began the store; refuse a call that differs from it."""
         try:
             origin, begun = read_record(self._origin_file)
         except ValueError as error:
@@ -192,15 +182,14 @@ class Store:
             for name in sorted({*self._origin[kind], *origin[kind]})
             if self._origin[kind].get(name) != origin[kind].get(name)
         ]
-        if self._entropy is None:
-            self._entropy = begun["entropy"]
-        elif self._entropy != begun["entropy"]:
+        if self._entropy is not None and self._entropy != begun["entropy"]:
             changed.append("random_seed (argument)")
         if changed:
             raise ValueError(
                 f"store: {self.path} was begun with another {', '.join(changed)}. Call as it was "
                 "begun, or choose another store."
             )
+        return begun["entropy"]
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
