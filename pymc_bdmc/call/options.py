@@ -54,11 +54,7 @@ def make_schedules(
     default_temperatures: int | None = None,
     default_schedule: str = "adaptive",
 ) -> list[Schedule]:
-    """Return the schedule of each planned round; stand-ins if pilots will choose.
-
-    Inverse temperatures are allowed with ``default_schedule`` only, and a `Schedule` with
-    ``default_temperatures``.
-    """
+    """Return the schedule of each planned round; stand-ins if pilots will choose."""
     ladder = _ladder(temperatures)
     if isinstance(schedule, str):
         check_choice("schedule", schedule, {**SCHEDULES, default_schedule: None})

@@ -115,16 +115,12 @@ def _filled(outline: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def open_store(path: str | os.PathLike, origin: Origin, random_seed: RandomSeed) -> "Store":
-    """Return the store in a local directory, which is made if it is missing.
-
-    Without a random seed, the store's own is taken. A store of another origin, such as another
-    version of this package, is refused, by the name of what differs; so is any other file or
-    directory.
-    """
+    """Return the store in a local directory; refuse one of another call, and other directories."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
     if "://" in str(path):
         raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
+    # Without a random seed, the store's own is taken.
     store = Store(Path(path), origin, None if random_seed is None else entropy_of(random_seed))
     with store.locked():
         return store
@@ -236,11 +232,7 @@ class Store:
         return thing
 
     def read(self, name: str, inputs: str) -> tuple[Any, float] | None:
-        """Return what is kept under a name, and the seconds that it had taken; None if nothing is.
-
-        A damaged file counts as none, and so does a result of other inputs: those of a later round
-        depend on the number of chains, for example.
-        """
+        """Return what is kept under a name for these inputs, and the seconds that it took."""
         path = self._runs / f"{name}.npz"
         if not path.exists():
             return None
@@ -265,10 +257,7 @@ class Store:
     def run(
         self, tasks: Sequence[Any], workers: Workers, stop: np.ndarray
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result): those kept first, then new ones, which it keeps.
-
-        Workers run the new ones until Ctrl-C sets the flag ``stop``.
-        """
+        """Yield (index of the task, its result): what is kept first, then what workers make."""
         self.spent, left = 0.0, []
         for k, task in enumerate(tasks):
             if stop[0]:

@@ -158,10 +158,7 @@ def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
 def annealed_groups(
     last: Round, pilots: Callable[[str], Mapping[str, tuple]] | None = None
 ) -> dict[str, xr.Dataset]:
-    """Return the runs of the last round: a group for each direction and kind of data.
-
-    ``pilots`` returns what the pilots of a group found, as variables by data set.
-    """
+    """Return the runs of the last round by group, with the variables that ``pilots`` has for it."""
     groups = {}
     for group, annealed in last.runs.items():
         if group not in GROUPS:
@@ -176,17 +173,14 @@ def annealed_groups(
 
 
 def _pilot_variables(last: Round, group: str, in_turn: bool) -> dict[str, tuple]:
-    """Return what the pilots of a group found, by data set.
-
-    On a path of the data their ℓ is not that of the runs, and is left out.
-    """
+    """Return what the pilots of a group found, by data set."""
     tunings = [side.tuning for side in last.sides if side.group == group]
     drawn = _padded(each.prior_log_likelihood for each in tunings)
     found: dict[str, tuple] = {
         "pilot_rhat": ("dataset", np.array([each.rhat for each in tunings])),
         "prior_log_likelihood": (("dataset", "prior_draw"), drawn),
     }
-    if in_turn:
+    if in_turn:  # their ℓ is not that of the runs
         return found
     pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
     means = np.array([mean_between(last.schedule.betas, *pilot) for pilot in pilots])
@@ -267,10 +261,7 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
 
 
 def null_result(model: pm.Model) -> xr.DataTree:
-    """Return the log density of the data as log ML with error 0, for a model without variables.
-
-    The group ``real`` has equal log weights, as of runs along a path on which nothing changes.
-    """
+    """Return the result for a model without variables, whose log ML is known: equal log weights."""
     started = time.perf_counter()
     tempered = TemperedModel.from_model(model)
     log_p = float(tempered.datalogp.eval(mode=INTERPRETED))

@@ -131,10 +131,10 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     estimates = {
         name: each.estimate(forward=forward, reverse=reverse) for name, each in ESTIMATORS.items()
     }
-    best = estimates["bar"]
+    best, pair = estimates["bar"], checked_pair(forward, reverse)
     if best.valid:
         for name, each in estimates.items():
-            estimates[name] = _checked_by_bar(each, best, forward, reverse)
+            estimates[name] = _checked_by_bar(each, best, *pair)
     estimates = _checked_by_other_side(estimates, np.size(forward), np.size(reverse))
     valid = [each for each in estimates.values() if each.valid]
     if best.valid:
@@ -184,11 +184,11 @@ def weighted_skewness(values: np.ndarray, probability: np.ndarray) -> float:
 
 
 def _checked_by_bar(
-    estimate: Estimate, best: Estimate, forward: ArrayLike, reverse: ArrayLike
+    estimate: Estimate, best: Estimate, forward: np.ndarray, reverse: np.ndarray
 ) -> Estimate:
     """Check an estimate of one direction by the chains of both, and any estimate by BAR."""
     if ESTIMATORS[estimate.method].judged_as and np.isfinite(estimate.error):
-        estimate = _checked_by_both(estimate, *checked_pair(forward, reverse), best.value)
+        estimate = _checked_by_both(estimate, forward, reverse, best.value)
     difference = abs(estimate.value - best.value)
     if difference <= MAX_DISAGREEMENT * np.hypot(estimate.error, best.error):
         return estimate
