@@ -232,7 +232,7 @@ class Store:
         return thing
 
     def read(self, name: str, inputs: str) -> tuple[Any, float] | None:
-        """Return what is kept under a name for these inputs, and the seconds that it took."""
+        """Return what is kept under a name for these inputs, with its seconds; None if nothing."""
         path = self._runs / f"{name}.npz"
         if not path.exists():
             return None
