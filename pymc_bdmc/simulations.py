@@ -33,12 +33,6 @@ DATASETS = 20
 Data = Mapping[str, np.ndarray]
 """Values of the observed variables, by name."""
 
-Pair = tuple[Point, dict[str, np.ndarray]]
-"""State θ* and the data y* that were drawn with it."""
-
-Held = Sequence[Mapping[str, np.ndarray]]
-"""Values of the variables that are not drawn, by name, for each data set."""
-
 Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
 """Kind of start that θ* is, on which the upper bound rests."""
 
@@ -161,7 +155,7 @@ def joint_draws(
     place: int,
     n: int = 1,
     fixed: Mapping[str, np.ndarray] | None = None,
-) -> list[Pair]:
+) -> list[tuple[Point, Data]]:
     """Draw pairs of θ and y for the data set of this index, with some variables fixed.
 
     Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
@@ -172,7 +166,7 @@ def joint_draws(
     sampler = density.joint(given=tuple(fixed))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
-    pairs: list[Pair] = []
+    pairs: list[tuple[Point, Data]] = []
     failed = 0
     while len(pairs) < n:
         point, drawn, _ = sampler.draw_supported(*fixed.values())
@@ -185,18 +179,21 @@ def joint_draws(
     return pairs
 
 
-def _pairs(density: TemperedDensity, entropy: Entropy, first: int, held: Held) -> list[Pair]:
+def _pairs(
+    density: TemperedDensity, entropy: Entropy, first: int, held: Sequence[Data]
+) -> list[tuple[Point, Data]]:
     """Return a pair of θ and y for each of these values of the variables that are not drawn."""
     places = enumerate(held, start=first)
     return [joint_draws(density, entropy, place, fixed=fixed)[0] for place, fixed in places]
 
 
-def _draws(names: Sequence[str], idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
-    """Return the draws of variables in a fit, by name."""
+def _draws(idata: xr.DataTree, model: pm.Model, names: Sequence[str] = ()) -> Data:
+    """Return the draws of variables in a fit, by name; by default of all free ones."""
+    names = names or [rv.name for rv in model.free_RVs]
     return dict(zip(names, posterior_draws("idata", idata, names, model), strict=True))
 
 
-def _chosen(draws: Data, entropy: Entropy, first: int, datasets: int) -> Held:
+def _chosen(draws: Data, entropy: Entropy, first: int, datasets: int) -> list[Data]:
     """Return a draw of a fit for each data set: other draws, if there are enough."""
     rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1, 0, first))
     size = len(next(iter(draws.values())))
@@ -313,19 +310,16 @@ class FromPosterior(Simulation):
         super().check(density)
         if self.idata is not None:
             check_observed("idata", self.idata, density.data)
-            self._draws(density, self.idata)
+            _draws(self.idata, density.model)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
     ) -> list[Simulated]:
         """Draw a data set for each of several posterior draws."""
-        draws = self._draws(density, fit() if self.idata is None else self.idata)
+        draws = _draws(fit() if self.idata is None else self.idata, density.model)
         held = _chosen(draws, entropy, first, self.datasets)
         pairs = _pairs(density, entropy, first, held)
         return [Simulated(*pair, "posterior draw", real=density.data) for pair in pairs]
-
-    def _draws(self, density: TemperedDensity, idata: xr.DataTree) -> dict[str, np.ndarray]:
-        return _draws([rv.name for rv in density.model.free_RVs], idata, density.model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +429,7 @@ class FromHyperparameters(Simulation):
         """Draw from the model given the hyperparameters."""
         names = self._names(density.model)
         fitted = fit() if self.idata is None else self.idata
-        draws = _draws(names, fitted, density.model)
+        draws = _draws(fitted, density.model, names)
         _log.debug(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         held = _chosen(draws, entropy, first, self.datasets)
         if self.at == "mean":
