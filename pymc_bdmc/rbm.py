@@ -601,7 +601,9 @@ def train(
             tracker.update(rbm, steps)
             if batch_number == 0:
                 trained, log_z = rbm, tracker.log_z[-1]
-                scores = [_mean_log_marginal(rbm, each) - log_z for each in (data, held_out)]
+                scores = [rbm.log_marginal(data).mean() - log_z, np.nan]
+                if held_out is not None:
+                    scores[1] = rbm.log_marginal(held_out).mean() - log_z
                 records.append([log_z, *scores])
                 progress.advance(method, int(epoch > 0), scores[0])
             if method == "cd":
@@ -651,10 +653,6 @@ class _Tracker:
         self.log_z += 0.02 * (uneven - uneven[0])  # chosen: small, since a sweep has few visits
 
 
-def _mean_log_marginal(rbm: RBM, data) -> float:
-    return np.nan if data is None else float(rbm.log_marginal(data).mean())
-
-
 def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldOut:
     """Estimate the mean log likelihood of data under a machine, with two bounds.
 
@@ -678,7 +676,7 @@ def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldO
     >>> float(round(held_out_log_likelihood(rbm, [[0, 1]], dt).estimate.value / np.log(2), 3))
     -2.0
     """
-    mean = _mean_log_marginal(rbm, data)
+    mean = float(rbm.log_marginal(data).mean())
     weights = (dt[name].dataset["log_weight"].values for name in ("forward", "reverse"))
     forward, reverse = (each[~np.isnan(each)] for each in weights)  # Ctrl-C leaves some unfinished
 

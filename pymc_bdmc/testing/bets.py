@@ -217,10 +217,10 @@ class Features:
         if len(self._steepness):
             sloping = {value.name for value in self._density.model.continuous_value_vars}
             slopes = [f"slope along {each}" for each in names if elements[each] in sloping]
-        sizes = ["size of the slopes"] if slopes else []
+            slopes.append("size of the slopes")
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
         logs = ["log prior", "log likelihood", "log joint"]
-        return [*elements, *pairs, *slopes, *sizes, *logs, *moments]
+        return [*elements, *pairs, *slopes, *logs, *moments]
 
     def _parts(self, point: Point) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return elements of θ, slopes, and log p, ℓ, their sum and moments of the data."""
