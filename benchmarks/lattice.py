@@ -14,8 +14,14 @@ import xarray as xr
 from numba import njit
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.lattice import Ising, Potts, anneal, perfect_samples
-from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains
+from pymc_bdmc.lattice import (
+    Ising,
+    IsingChains,
+    Potts,
+    PottsChains,
+    anneal,
+    perfect_samples,
+)
 
 IMAGES = "docs/images"
 ISING = Ising(32)

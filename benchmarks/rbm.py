@@ -19,9 +19,7 @@ from scipy.ndimage import zoom
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.rbm import anneal
-from pymc_bdmc.testbeds.rbm import RBM
-from pymc_bdmc.testbeds.rbm_training import binary_digits, held_out_log_likelihood, train
+from pymc_bdmc.rbm import RBM, anneal, binary_digits, held_out_log_likelihood, train
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 REPLICATES = 8

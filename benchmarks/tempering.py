@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.testbeds.rbm import RBM
-from pymc_bdmc.testbeds.rbm_training import binary_digits, train
+from pymc_bdmc.rbm import RBM, binary_digits, train
 from pymc_bdmc.testsystems import BimodalGaussian
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

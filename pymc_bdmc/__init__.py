@@ -45,7 +45,7 @@ from pymc_bdmc import testsystems as testsystems
 from pymc_bdmc.base import VERSION, warn_if_newer
 from pymc_bdmc.base import schedules as schedules
 from pymc_bdmc.base.schedules import Schedule as Schedule
-from pymc_bdmc.base.system import System as System
+from pymc_bdmc.base.types import System as System
 from pymc_bdmc.call.systems import anneal as anneal
 from pymc_bdmc.paths import DataPath as DataPath
 from pymc_bdmc.paths import FittedPath as FittedPath

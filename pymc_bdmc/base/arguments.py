@@ -124,13 +124,6 @@ def _memory() -> float:
     return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
 
 
-def available_cores() -> int:
-    """Return the number of CPUs that this process may use, including hardware threads."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
     """Return the number of threads or processes, by default the available ones but at most 4."""
     if not isinstance(executor, Executor | None):
@@ -148,7 +141,10 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
                 f"executor: it takes no tasks ({error!r}). Pass one that is not shut down and "
                 "whose workers run."
             ) from error
-    available = available_cores()
+    if hasattr(os, "sched_getaffinity"):
+        available = len(os.sched_getaffinity(0))
+    else:
+        available = os.cpu_count() or 1
     if cores is None:
         return min(available, 4)
     check_counts(cores=cores)

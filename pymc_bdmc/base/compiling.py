@@ -25,8 +25,7 @@ _ROOT = Path(__file__).parent.parent  # of the package
 # of the 1.9 s in which the package is imported.
 _IMPORT = re.compile(r"^ *from (\w+)([.\w]*) import (?:\(([^)]*)|(.*))", re.MULTILINE)
 
-_VECTOR = types.float64[::1]
-DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
+DENSITY = types.UniTuple(types.float64, 2)(*[types.float64[::1]] * 5)
 """Signature of every compiled density, so that its callers are compiled once for all models: of θ,
 data, an interval of β, and two gradients that it writes; it returns log p and ℓ."""
 

@@ -35,8 +35,8 @@ from scipy import linalg, sparse
 DIVERGENCES = "_num_divs_sample"  # in which HMC and NUTS count divergences
 HISTORY = "_history"  # the past states of a DEMetropolisZ
 
-# Types of operations. Older versions of PyMC make mixtures of hurdle models.
-HURDLE = getattr(mixture, "_HurdleRV", mixture.MixtureRV)
+# Types of operations.
+HURDLE = mixture._HurdleRV
 LKJ_CORR: Any = LKJCorr.rv_type
 LKJ_CHOLESKY: Any = _LKJCholeskyCov.rv_type
 LKJ = LKJ_CORR, LKJ_CHOLESKY

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.base.system import System
+from pymc_bdmc.base.types import System
 from pymc_bdmc.call.options import CallOptions, make_schedules
 from pymc_bdmc.call.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.call.session import open_session

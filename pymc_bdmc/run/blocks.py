@@ -8,8 +8,7 @@ from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from pymc_bdmc.base.system import System, TwoSidedSystem
-from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.base.types import Direction, Run, System, TwoSidedSystem
 from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.run.workers import Workers, open_workers
 

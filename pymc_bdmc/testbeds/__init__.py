@@ -1,1 +1,1 @@
-"""Systems with known answers, on which estimators are studied."""
+"""Compiled loops of lattice models and machines, and simulated tempering."""

@@ -1,15 +1,23 @@
-"""Compiled chains of lattice models that move side by side: Ising as bits, Potts as bytes.
+"""Compiled loops of lattice models: a block of chains side by side, and exact samples.
 
 Chains of a block visit sites in the same order and share nothing else. Their spins have shape
 (n_sites, W), with 64 chains in each of W words (Ising) or one chain per byte (Potts). Generators
 have shape (4, W), one for each column.
+
+Exact samples come by coupling from the past. If each bond between equal neighbours is kept with
+probability p = 1 − exp(−K), the kept bonds form the random-cluster model of Fortuin and Kasteleyn,
+P(ω) ∝ p^(open) (1 − p)^(closed) q^(clusters). Its heat bath is monotone for q ≥ 1 and mixes fast on
+both sides of the phase transition, even if single spins hardly flip. A random colour for each
+cluster turns its state into a Potts state. Bond 2 i goes right from site i, and bond 2 i + 1 goes
+down.
 """
+
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import expit
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.testbeds.lattice import Lattice, neighbours
 
 # Sixteen words, not fewer: LLVM unrolls shorter loops before it tries to vectorise them.
 WORDS = 16
@@ -17,56 +25,34 @@ WORDS = 16
 BYTES = 128
 
 
-class IsingChains:
-    """Block of 1024 Ising chains: chain c is bit c % 64 of word c // 64.
-
-    They start from colours of shape (lanes, n_sites), by default uniform.
-    """
-
-    lanes = 64 * WORDS
-
-    def __init__(self, system: Lattice, seed: np.random.SeedSequence, heat_bath: bool, start=None):
-        self._system, self._near, self._heat_bath = system, neighbours(system.L), heat_bath
-        self.generators = seed_generators(seed, WORDS)
-        if start is None:
-            self.spins = random_words(self.generators, system.n_sites)
-        else:
-            bits = np.packbits(np.ascontiguousarray(start.T), axis=1, bitorder="little")
-            self.spins = bits.view("<u8").astype(np.uint64)
-
-    def move(self, beta: float, sites: np.ndarray) -> int:
-        """Update the sites in this order, and return the number of flips."""
-        planes = flip_planes(beta * self._system.bond_strength / 2, self._heat_bath)
-        moves = sites, self._near, planes, self._heat_bath
-        return flip_spins(self.spins, self.generators, *moves)
-
-    def satisfied_bonds(self) -> np.ndarray:
-        """Count the bonds between equal neighbours by chain, shape (lanes,)."""
-        return self._system.n_bonds - _unsatisfied_bonds(self.spins, self._near)
+@lru_cache(maxsize=16)
+def neighbours(side: int) -> np.ndarray:
+    """Return the sites right, below, left and above of every site, of shape (side², 4)."""
+    sites = np.arange(side**2).reshape(side, side)
+    shifts = [(-1, 1), (-1, 0), (1, 1), (1, 0)]
+    table = np.stack([np.roll(sites, shift, axis).ravel() for shift, axis in shifts], axis=1)
+    table.flags.writeable = False
+    return table
 
 
-class PottsChains:
-    """Block of 128 Potts chains, one per byte, with the parameters of `IsingChains`."""
-
-    lanes = BYTES
-
-    def __init__(self, system: Lattice, seed: np.random.SeedSequence, heat_bath: bool, start=None):
-        self._system, self._near, self._heat_bath = system, neighbours(system.L), heat_bath
-        self.generators = seed_generators(seed, BYTES)
-        if start is None:
-            words = random_words(self.generators, system.n_sites) >> np.uint64(32)
-            start = ((words * np.uint64(system.n_colours)) >> np.uint64(32)).astype(np.uint8).T
-        self.spins = start.T.copy()
-
-    def move(self, beta: float, sites: np.ndarray) -> int:
-        """Update the sites in this order; return the number of changes by Metropolis."""
-        interaction, q = beta * self._system.bond_strength, self._system.n_colours
-        moves = sites, self._near, interaction, q, self._heat_bath
-        return _move_colours(self.spins, self.generators, *moves)
-
-    def satisfied_bonds(self) -> np.ndarray:
-        """Count the bonds between equal neighbours by chain, shape (lanes,)."""
-        return _satisfied_bonds(self.spins, self._near)
+@njit(nogil=True, cache=True)
+def heat_bath_rows(states, strengths, n_colours, uniforms):
+    """Draw each site of states (chains, L, L) with weights exp(strength · equal neighbours)."""
+    chains, side, _ = states.shape
+    cumulative = np.empty(n_colours)
+    for i in range(chains):
+        powers = np.exp(strengths[i] * np.arange(5))
+        colours = states[i]
+        for x in range(side):
+            for y in range(side):
+                right, left = colours[x, (y + 1) % side], colours[x, y - 1]
+                below, above = colours[(x + 1) % side, y], colours[x - 1, y]
+                total = 0.0
+                for c in range(n_colours):
+                    same = (right == c) + (left == c) + (below == c) + (above == c)
+                    total += powers[int(same)]
+                    cumulative[c] = total
+                colours[x, y] = np.searchsorted(cumulative, uniforms[i, x, y] * total)
 
 
 # --- Random numbers ---
@@ -201,7 +187,7 @@ def _count_ones(x):
 
 
 @njit(nogil=True, cache=True)
-def _unsatisfied_bonds(spins, neighbours):
+def unsatisfied_bonds(spins, neighbours):
     """Count the bonds between unlike spins in every lane, eight lanes of a word at a time."""
     n_sites, low_bits = spins.shape[0], np.uint64(0x0101010101010101)
     counts = np.zeros(64 * WORDS, np.int64)
@@ -224,7 +210,7 @@ def _unsatisfied_bonds(spins, neighbours):
 
 
 @njit(nogil=True, cache=True)
-def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bath):
+def move_colours(spins, generators, sites, neighbours, interaction, q, heat_bath):
     """Update the sites one after another in all chains; count changes by Metropolis.
 
     Metropolis proposes by the lower 32 bits of a word and accepts by the upper ones. In the heat
@@ -276,10 +262,111 @@ def _move_colours(spins, generators, sites, neighbours, interaction, q, heat_bat
 
 
 @njit(nogil=True, cache=True)
-def _satisfied_bonds(spins, neighbours):
+def satisfied_bonds(spins, neighbours):
+    """Count the bonds between equal colours in every chain."""
     counts = np.zeros(BYTES, np.int64)
     for site in range(spins.shape[0]):
         for near in neighbours[site, :2]:
             for c in range(BYTES):
                 counts[c] += np.int64(spins[site, c] == spins[near, c])
     return counts
+
+
+# --- The random-cluster model ---
+
+
+@njit(nogil=True, cache=True)
+def couple_from_the_past(neighbours, kept, n_colours, key, max_sweeps, stop):
+    """Return the colours of an exact sample, and whether the states from all starts have met."""
+    n_sites = neighbours.shape[0]
+    n_bonds = 2 * n_sites
+    low = kept / (kept + n_colours * (1 - kept))  # for a bond that joins two clusters
+    work = np.empty(n_sites, np.uint8), np.empty((2, n_sites), np.int64)  # for searches
+    past = 4
+    while past <= max_sweeps:
+        upper, lower = np.ones(n_bonds, np.bool_), np.zeros(n_bonds, np.bool_)
+        differing = n_bonds
+        for sweep in range(past, 0, -1):
+            if stop[0]:
+                return np.zeros(n_sites, np.uint8), False
+            for bond in range(n_bonds):
+                u = uniform(key, np.int64(sweep) * n_bonds + bond)
+                if u < low or u >= kept:
+                    in_lower = in_upper = u < low
+                else:
+                    in_lower = _joined(neighbours, lower, bond, work)
+                    in_upper = in_lower  # sites joined in the lower state are joined in the upper
+                    if not in_lower and differing:
+                        in_upper = _joined(neighbours, upper, bond, work)
+                differing += np.int64(in_upper != in_lower) - np.int64(upper[bond] != lower[bond])
+                lower[bond], upper[bond] = in_lower, in_upper
+        if differing == 0:
+            return _colour_clusters(neighbours, lower, n_colours, key, 0), True
+        past *= 2
+    return np.zeros(n_sites, np.uint8), False
+
+
+@njit(nogil=True, cache=True)
+def _joined(neighbours, is_open, bond, work):
+    """Return whether other bonds connect the ends of a bond, by breadth-first search from both."""
+    reached, queues = work
+    reached[:] = 0
+    start = bond // 2
+    goal = neighbours[start, bond % 2]
+    queues[0, 0], queues[1, 0] = start, goal
+    reached[start], reached[goal] = 1, 2
+    read, written = [0, 0], [1, 1]
+    side = 0
+    while read[side] < written[side]:
+        site = queues[side, read[side]]
+        read[side] += 1
+        for direction in range(4):
+            near = neighbours[site, direction]
+            link = 2 * site + direction if direction < 2 else 2 * near + direction - 2
+            if is_open[link] and link != bond and reached[near] != 1 + side:
+                if reached[near]:
+                    return True
+                reached[near] = 1 + side
+                queues[side, written[side]] = near
+                written[side] += 1
+        side = 1 - side
+    return False
+
+
+@njit(nogil=True, cache=True)
+def _colour_clusters(neighbours, is_open, n_colours, key, place):
+    """Give each cluster of open bonds the colour of its first site, of n_sites random ones."""
+    n_sites = neighbours.shape[0]
+    parents = np.arange(n_sites)  # trees of joined sites, each with its first site as the root
+    for bond in range(2 * n_sites):
+        if is_open[bond]:
+            one = _root(parents, bond // 2)
+            other = _root(parents, neighbours[bond // 2, bond % 2])
+            parents[max(one, other)] = min(one, other)
+    colours = np.empty(n_sites, np.uint8)
+    for site in range(n_sites):
+        colours[site] = np.uint8(uniform(key, place + _root(parents, site)) * n_colours)
+    return colours
+
+
+@njit(nogil=True, cache=True)
+def _root(parents, site):
+    """Return the root of a site, and shorten the way there."""
+    while parents[site] != site:
+        parents[site] = parents[parents[site]]
+        site = parents[site]
+    return site
+
+
+@njit(nogil=True, cache=True)
+def swendsen_wang(neighbours, kept, n_colours, colours, key, n_sweeps):
+    """Return colours (n_sites,) after sweeps of Swendsen and Wang (1987), random by the key."""
+    n_sites = neighbours.shape[0]
+    is_open = np.empty(2 * n_sites, np.bool_)
+    for sweep in range(n_sweeps):
+        place = 3 * n_sites * sweep
+        for bond in range(2 * n_sites):
+            equal = colours[bond // 2] == colours[neighbours[bond // 2, bond % 2]]
+            is_open[bond] = equal and uniform(key, place + bond) < kept
+        colours = _colour_clusters(neighbours, is_open, n_colours, key, place + 2 * n_sites)
+    return colours

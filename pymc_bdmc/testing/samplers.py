@@ -10,8 +10,15 @@ from pymc_bdmc.base.schedules import make_schedule
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.testing.bets import Trial, fair_bets, order_bets, tilted_bets, unit_bets
-from pymc_bdmc.testing.features import SHAPES, waves
+from pymc_bdmc.testing.bets import (
+    SHAPES,
+    Trial,
+    fair_bets,
+    order_bets,
+    tilted_bets,
+    unit_bets,
+    waves,
+)
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 

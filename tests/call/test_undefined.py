@@ -14,7 +14,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.support import MOVES, undefined
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.simulations.contract import joint_draws
+from pymc_bdmc.simulations import joint_draws
 from tests.models import SIGMAS
 
 QUIET = dict(random_seed=1, cores=1, progressbar=False)

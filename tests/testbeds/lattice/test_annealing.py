@@ -7,11 +7,9 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc import estimators
+from pymc_bdmc import estimators, lattice
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.lattice import Ising, Potts, anneal
-from pymc_bdmc.testbeds import random_cluster
-from pymc_bdmc.testbeds.lattice_annealing import LatticeChains
+from pymc_bdmc.lattice import Ising, LatticeChains, Potts, anneal
 from tests.models import SIGMAS
 from tests.testbeds.lattice.conftest import benchmark
 
@@ -134,7 +132,7 @@ def test_starts_have_their_status():
 
 def test_an_exact_start_that_takes_long_hears_ctrl_c(monkeypatch, ctrl_c_after):
     """At a strong first-order transition, coupling from the past does not end."""
-    monkeypatch.setattr(random_cluster, "MAX_SWEEPS", 2**40)
+    monkeypatch.setattr(lattice, "MAX_SWEEPS", 2**40)
     options = {"chains": 2, "temperatures": 2, **QUIET}
     anneal(Potts(32, 256, coupling=0.1), **options)  # compiles
     with ctrl_c_after(0.5):

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pymc_bdmc.lattice import Ising, Potts
-from pymc_bdmc.testbeds.lattice import neighbours
-from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains, flip_planes, flip_spins
+from pymc_bdmc.lattice import Ising, IsingChains, Potts, PottsChains
+from pymc_bdmc.testbeds.lattice_kernels import flip_planes, flip_spins, neighbours
 from tests.testbeds.lattice.conftest import benchmark, chi_square_fits, same_distribution
 
 BETA = 0.3

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.lattice import Ising, Potts, perfect_samples
-from pymc_bdmc.testbeds import random_cluster as rc
-from pymc_bdmc.testbeds.lattice import neighbours
+from pymc_bdmc import lattice
+from pymc_bdmc.lattice import Ising, Potts, perfect_samples, random_cluster
+from pymc_bdmc.testbeds import lattice_kernels as kernels
 from tests.testbeds.lattice.conftest import bond_distribution, chi_square_fits
 
 N = 20_000
@@ -25,10 +25,10 @@ def bond_counts(system, states):
 
 
 def swendsen_wang_states(system, beta, starts, n_sweeps):
-    model = rc.random_cluster(system, beta)
+    model = random_cluster(system, beta)
     keys = np.random.SeedSequence(2).generate_state(len(starts), np.uint64)
     return [
-        rc.swendsen_wang(*model, start, key, n_sweeps)
+        kernels.swendsen_wang(*model, start, key, n_sweeps)
         for start, key in zip(starts, keys, strict=True)
     ]
 
@@ -73,7 +73,9 @@ def test_bonds_join_what_other_bonds_connect():
 
     def joined():
         bonds = range(system.n_bonds)
-        return [bond for bond in bonds if rc._joined(neighbours(4), is_open, bond, work)]
+        return [
+            bond for bond in bonds if kernels._joined(kernels.neighbours(4), is_open, bond, work)
+        ]
 
     assert joined() == [6]
     is_open[6] = True
@@ -87,7 +89,7 @@ def test_a_sample_depends_on_its_seed_alone():
 
 
 def test_what_does_not_coalesce_is_refused(monkeypatch):
-    monkeypatch.setattr(rc, "MAX_SWEEPS", 4)
+    monkeypatch.setattr(lattice, "MAX_SWEEPS", 4)
     with pytest.raises(RuntimeError, match=r'^start: .* Use start="swendsen-wang"'):
         perfect_samples(Potts(16, 10, coupling=2.0), 1, 0.7, random_seed=1)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.rbm import anneal
-from pymc_bdmc.testbeds.rbm import RBM
+from pymc_bdmc.rbm import RBM, anneal
 from tests.models import SIGMAS
 
 

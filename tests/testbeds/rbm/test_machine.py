@@ -7,10 +7,10 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import chi2
 
+from pymc_bdmc import rbm as rbm_module
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.testbeds import rbm as rbm_module
-from pymc_bdmc.testbeds.rbm import RBM
+from pymc_bdmc.rbm import RBM
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 a comparison, at most 30 comparisons
 ALPHA = 1e-3  # of a χ² test

@@ -1,10 +1,12 @@
-"""The kinds of simulated data, and those that have a name."""
+"""Simulations of data y* with a sample θ* of the posterior given them: their kinds, and by name."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pymc as pm
@@ -14,24 +16,189 @@ from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_memory
-from pymc_bdmc.base.streams import Entropy
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import LKJ
 from pymc_bdmc.density.draws import as_idata, check_observed, posterior_draws, shape_of
+from pymc_bdmc.density.prior import MOST_FAILED, Unrepresentable
+from pymc_bdmc.density.refuse import check_simulable
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import rank_among, spread_and_tails
-from pymc_bdmc.simulations.contract import (
-    DATASETS,
-    Data,
-    Fit,
-    Simulated,
-    Simulation,
-    Status,
-    check_drawable,
-    chosen_draws,
-    joint_draws,
-)
 
 _log = logging.getLogger("pymc.bdmc")
+
+DATASETS = 20
+"""Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
+
+Data = Mapping[str, np.ndarray]
+"""Values of the observed variables, by name."""
+
+Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
+"""Kind of start that θ* is, on which the upper bound rests."""
+
+Fit = Callable[[], xr.DataTree]
+"""Function that returns a fit to the real data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Simulated data set with one sample θ* of its posterior."""
+
+    point: Point
+    """θ*, unconstrained."""
+    data: Data
+    """y*."""
+    status: Status
+    """A posterior draw is exact if the draws of the posterior on the real data are."""
+    burn_in: int = 0
+    """Transitions at β = 1 before a reverse chain starts."""
+    hyperparameters: tuple[str, ...] = ()
+    """Variables fixed at fitted values."""
+    shorter: tuple[int, ...] = ()
+    """Other burn-ins to try."""
+    attrs: Mapping[str, float] = field(default_factory=dict)
+    real: Data | None = None
+    """The real data, if the posterior is that given them and y* together."""
+
+    @property
+    def all_data(self) -> Data:
+        """The data of the runs: y*, or y and y* stacked along a new first axis."""
+        if self.real is None:
+            return self.data
+        return {name: np.stack([y, self.data[name]]) for name, y in self.real.items()}
+
+
+class Simulation(ABC):
+    """Source of the simulated data of `sample_bdmc`.
+
+    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given`.
+
+    Attributes
+    ----------
+    name : str
+        Name in a result.
+    datasets : int
+        Number of data sets.
+    renews : bool
+        Whether it can simulate further data sets.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> simulate = bdmc.FromPrior(datasets=3)
+    >>> simulate.name, simulate.datasets
+    ('prior', 3)
+    """
+
+    name: ClassVar[str]
+    renews: ClassVar[bool] = True
+    datasets: int
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `simulate` asks for a fit to the real data."""
+        return False
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
+        """Return the simulation for a model, and for runs that can be on several data sets or not.
+
+        Raises
+        ------
+        ValueError
+            If runs cannot be on several data sets, and this simulation needs it.
+        """
+        return self
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error for a model whose data cannot be drawn in this way, before compiling.
+
+        Raises
+        ------
+        ValueError
+            If they cannot; the message names the variable or the argument, and the remedy.
+        """
+        check_simulable(density.model)
+        sampler = density.joint()
+        sampler.seed(np.random.default_rng(0))
+        for _ in range(20):  # parameters may leave their domain in a few draws only
+            with suppress(Unrepresentable):  # data may be smaller with fitted hyperparameters
+                sampler.draw()
+
+    @abstractmethod
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Return every simulated data set with its θ*.
+
+        Each has a random stream of its own, numbered from ``first``. The model passed `check`;
+        ``fit`` is called only if a fit to the real data is needed.
+        """
+
+
+def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
+    """Return what a function simulates; if it fails and is not needed, None with a warning."""
+    try:
+        return simulate()
+    except Exception as reason:  # draws of the data call functions of the user
+        if needed:
+            raise
+        _log.warning(
+            "No data are simulated, so log ML is estimated, but the posterior draws are not "
+            f"judged, as with simulate=None. ({reason})"
+        )
+        return None
+
+
+def joint_draws(
+    density: TemperedDensity,
+    entropy: Entropy,
+    place: int,
+    n: int = 1,
+    fixed: Mapping[str, np.ndarray] | None = None,
+) -> list[tuple[Point, Data]]:
+    """Draw pairs of θ and y for the data set of this index, with some variables fixed.
+
+    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
+    pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
+    draw from the posterior that runs have as their target; NaN counts as −∞ there.
+    """
+    fixed = fixed or {}
+    sampler = density.joint(given=tuple(fixed))
+    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
+    types = {name: y.dtype for name, y in density.data.items()}
+    pairs: list[tuple[Point, Data]] = []
+    failed = 0
+    while len(pairs) < n:
+        point, drawn, _ = sampler.draw_supported(*fixed.values())
+        data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
+        if density(point, data)[1] > -np.inf:
+            pairs.append((point, data))
+            failed = 0
+        elif (failed := failed + 1) == MOST_FAILED:
+            raise density.impossible([point], failed, data)
+    return pairs
+
+
+def _pairs(
+    density: TemperedDensity, entropy: Entropy, first: int, held: Sequence[Data]
+) -> list[tuple[Point, Data]]:
+    """Return a pair of θ and y for each of these values of the variables that are not drawn."""
+    places = enumerate(held, start=first)
+    return [joint_draws(density, entropy, place, fixed=fixed)[0] for place, fixed in places]
+
+
+def _draws(idata: xr.DataTree, model: pm.Model, names: Sequence[str] = ()) -> Data:
+    """Return the draws of variables in a fit, by name; by default of all free ones."""
+    names = names or [rv.name for rv in model.free_RVs]
+    return dict(zip(names, posterior_draws("idata", idata, names, model), strict=True))
+
+
+def _chosen(draws: Data, entropy: Entropy, first: int, datasets: int) -> list[Data]:
+    """Return a draw of a fit for each data set: other draws, if there are enough."""
+    rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1, 0, first))
+    size = len(next(iter(draws.values())))
+    chosen = rng.choice(size, size=datasets, replace=datasets > size)
+    return [{name: each[i] for name, each in draws.items()} for i in chosen]
 
 
 @dataclass(frozen=True)
@@ -67,16 +234,12 @@ class FromPrior(Simulation):
     def __post_init__(self):
         check_counts(datasets=self.datasets)
 
-    def check(self, density: TemperedDensity) -> None:
-        """Raise an error for Potentials, and observed variables that cannot be drawn."""
-        check_drawable(density)
-
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
     ) -> list[Simulated]:
         """Draw parameters and data from the joint distribution."""
-        places = range(first, first + self.datasets)
-        return [Simulated(*joint_draws(density, entropy, place)[0], "exact") for place in places]
+        pairs = _pairs(density, entropy, first, [{}] * self.datasets)
+        return [Simulated(*pair, "exact") for pair in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,29 +307,19 @@ class FromPosterior(Simulation):
 
     def check(self, density: TemperedDensity) -> None:
         """Raise an error also for draws that do not fit the model."""
-        check_drawable(density)
+        super().check(density)
         if self.idata is not None:
             check_observed("idata", self.idata, density.data)
-            self._draws(density, self.idata)
+            _draws(self.idata, density.model)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
     ) -> list[Simulated]:
         """Draw a data set for each of several posterior draws."""
-        draws = self._draws(density, fit() if self.idata is None else self.idata)
-        size = len(next(iter(draws.values())))
-        simulated = []
-        chosen = chosen_draws(entropy, first, size, self.datasets)
-        for place, row in enumerate(chosen, start=first):
-            fixed = {name: each[row] for name, each in draws.items()}
-            pair = joint_draws(density, entropy, place, fixed=fixed)[0]
-            simulated.append(Simulated(*pair, "posterior draw", real=density.data))
-        return simulated
-
-    def _draws(self, density: TemperedDensity, idata: xr.DataTree) -> Mapping[str, np.ndarray]:
-        names = [rv.name for rv in density.model.free_RVs]
-        found = posterior_draws("idata", idata, names, density.model)
-        return dict(zip(names, found, strict=True))
+        draws = _draws(fit() if self.idata is None else self.idata, density.model)
+        held = _chosen(draws, entropy, first, self.datasets)
+        pairs = _pairs(density, entropy, first, held)
+        return [Simulated(*pair, "posterior draw", real=density.data) for pair in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +421,7 @@ class FromHyperparameters(Simulation):
             raise ValueError(f"at: the discrete {discrete} cannot be held at a mean.")
         if self.idata is not None:
             posterior_draws("idata", self.idata, names, model)
-        check_drawable(density)
+        super().check(density)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
@@ -276,21 +429,15 @@ class FromHyperparameters(Simulation):
         """Draw from the model given the hyperparameters."""
         names = self._names(density.model)
         fitted = fit() if self.idata is None else self.idata
-        draws = posterior_draws("idata", fitted, names, density.model)
+        draws = _draws(fitted, density.model, names)
         _log.debug(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
+        held = _chosen(draws, entropy, first, self.datasets)
         if self.at == "mean":
-            values = [[each.mean(axis=0) for each in draws]] * self.datasets
-        else:
-            chosen = chosen_draws(entropy, first, len(draws[0]), self.datasets)
-            values = [[each[i] for each in draws] for i in chosen]
+            held = [{name: each.mean(axis=0) for name, each in draws.items()}] * self.datasets
         *shorter, burn_in = self._burn_ins
         status: Status = "burned-in" if burn_in else "heuristic"
-        simulated = []
-        for place, fixed in enumerate(values, start=first):
-            given = dict(zip(names, fixed, strict=True))
-            pair = joint_draws(density, entropy, place, fixed=given)[0]
-            simulated.append(Simulated(*pair, status, burn_in, names, tuple(shorter)))
-        return simulated
+        pairs = _pairs(density, entropy, first, held)
+        return [Simulated(*pair, status, burn_in, names, tuple(shorter)) for pair in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -510,7 +657,7 @@ class Matched(Simulation):
 
     def check(self, density: TemperedDensity) -> None:
         """Raise an error for Potentials, variables that cannot be drawn, or too many draws."""
-        check_drawable(density)
+        super().check(density)
         size = density.size + sum(prod(each.shape) for each in density.data.values())
         check_memory(lambda draws: 8 * size * draws, draws=self.draws)
 
