@@ -22,7 +22,7 @@ from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import Fit, Fitting
 from pymc_bdmc.fits.narrow import add_narrow_modes
 from pymc_bdmc.fits.nested import Structure
-from pymc_bdmc.kernels.registry import compiled_kernel
+from pymc_bdmc.kernels.moves import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
 from pymc_bdmc.pilots.pilot import (
