@@ -6,9 +6,9 @@ from scipy.special import softmax
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.density.graph import row_ends
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, MOST_TRIALS
-from pymc_bdmc.engines.problem import Counted, Problem
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
-from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
 from pymc_bdmc.run.chain import INFINITE, STOPPED, Plan, Table, anneal_chain, anneal_population
 from pymc_bdmc.run.loop import Record, Stopped
@@ -22,9 +22,7 @@ Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
 """Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
 
 
-def annealed(
-    problem: Problem, moves: CompiledKernel, task: AnnealTask, rng: np.random.Generator
-) -> Run | None:
+def annealed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped."""
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
@@ -42,9 +40,9 @@ def annealed(
             places(len(betas) - 1), draws, stride, rows > 0,
         )  # fmt: skip
         record = Record(len(betas) - 1, n, 2)
-        ends, weights, ancestors = run_plan(problem, moves, plan, starts, rng, record)
+        ends, weights, ancestors = run_plan(problem, plan, starts, rng, record)
         if task.further_moves:
-            trace, cost = at_the_end(problem, moves, table, ends, task.further_moves, rng)
+            trace, cost = at_the_end(problem, table, ends, task.further_moves, rng)
             if problem.stop[0]:
                 return None
             record.gradients += cost
@@ -59,14 +57,18 @@ def annealed(
 
 
 def run_plan(
-    problem: Problem, moves: CompiledKernel, plan: Plan, starts: np.ndarray,
-    rng: np.random.Generator, record: Record,
-) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    problem: Problem,
+    plan: Plan,
+    starts: np.ndarray,
+    rng: np.random.Generator,
+    record: Record,
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Run a chain or a population, and fill the record; return ends, weights and ancestors.
 
     In reverse the first particle is annealed to the prior, and then the others to β = 1.
     """
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
+    target, moves = problem.target, problem.moves
     trail = np.empty((plan.places.sum() if plan.reverse and len(ends) > 1 else 0, ends.shape[1]))
 
     def check(gradients: int, status: int, arrival: int) -> None:
@@ -78,11 +80,13 @@ def run_plan(
 
     if plan.reverse or len(ends) == 1:
         records = record.mean, record.acceptance, record.divergences, trail
-        check(*anneal_chain(problem.target, moves, plan, ends[0], rng, problem.stop, records))
+        check(
+            *anneal_chain(problem.target, problem.moves, plan, ends[0], rng, problem.stop, records)
+        )
         record.highest[:] = record.mean
     if len(ends) > 1:
         weights, ancestors, *found = anneal_population(
-            problem.target, moves, plan, ends, rng, problem.stop, record.arrays, trail
+            target, moves, plan, ends, rng, problem.stop, record.arrays, trail
         )
         check(*found)
     return ends, weights, ancestors
@@ -136,14 +140,19 @@ def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Gener
 
 
 def at_the_end(
-    problem: Problem, moves: CompiledKernel, table: Table, thetas: np.ndarray, n: int,
-    rng: np.random.Generator, *, adapts: bool = False,
-) -> tuple[Trace, int]:  # fmt: skip
+    problem: Problem,
+    table: Table,
+    thetas: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    adapts: bool = False,
+) -> tuple[Trace, int]:
     """Return the states of every row after each of n moves at β = 1, and gradient counts."""
     trace = empty_trace(n, thetas, problem.jitted.n_continuous)
     last = Setting(1.0, table.row(-1), np.empty(0), False)
     *_, gradients = move_population(
-        problem.target, moves, last, thetas.copy(), adapts, rng, problem.stop, trace
+        problem.target, problem.moves, last, thetas.copy(), adapts, rng, problem.stop, trace
     )
     return trace, gradients
 
@@ -159,21 +168,21 @@ def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
 
 def weighted_draws(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
     """Return draws with importance weights, θ* among them in a reverse run; None if stopped."""
-    reference, n, density = task.tuning.reference, task.particles, Counted(problem)
+    reference, n = task.tuning.reference, task.particles
     of_start: dict[str, float] = {}
     try:
-        thetas, log_r = reference.sample(n, rng, density)
+        thetas, log_r = reference.sample(n, rng, problem)
         if task.start is not None:
             thetas[0] = problem.jitted.ravel(task.start)
             if task.burn_in:
-                thetas[0], distance = metropolis(thetas[0], reference, density, task.burn_in, rng)
+                thetas[0], distance = metropolis(thetas[0], reference, problem, task.burn_in, rng)
                 of_start["start_distance"] = distance
-            log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
-        g = log_weights_at(thetas, log_r, density)
+            log_r[0] = reference.log_density(thetas[:1], problem, rng)[0]
+        g = log_weights_at(thetas, log_r, problem)
     except Stopped:
         return None
     for theta in thetas[~(g < np.inf)]:
         problem.raise_at(1.0, theta)
     if task.start is not None:
         of_start["log_e_value"] = log_e_value(softmax(g))
-    return importance_run(g, problem.jitted.unravel(thetas), density.evaluations, of_start)
+    return importance_run(g, problem.jitted.unravel(thetas), problem.evaluations, of_start)

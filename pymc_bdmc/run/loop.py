@@ -69,46 +69,31 @@ class Record:
         )
 
 
-class _Points:
-    """States of all particles of a run, which a `Kernel` moves one after the other."""
-
-    def __init__(
-        self, kernel: Kernel, log_likelihood: Callable[[Point], float], points: Sequence[Point]
-    ):
-        self.kernel, self._log_likelihood = kernel, log_likelihood
-        self.points = list(points)
-        self._ells = np.empty(len(self.points))
-
-    def log_likelihoods(self, t: int, first: int) -> np.ndarray:
-        self._ells[first:] = [self._log_likelihood(point) for point in self.points[first:]]
-        return self._ells
-
-    def move(self, t: int, first: int) -> Move:
-        moved = [self.kernel.step(t, point) for point in self.points[first:]]
-        self.points[first:] = [point for point, _ in moved]
-        acceptance, diverging, gradients = zip(*(move for _, move in moved), strict=True)
-        return Move(np.sum(acceptance, axis=0), sum(diverging), sum(gradients))
-
-    def take(self, ancestors: np.ndarray, kept: Point | None) -> None:
-        self.points[0] = self.points[0] if kept is None else kept
-        self.points = [self.points[i] for i in ancestors]
+def _moved(kernel: Kernel, t: int, points: Sequence[Point]) -> tuple[list[Point], Move]:
+    """Apply K_t to every point; return the new ones, and the sums of the reports."""
+    moved, reports = zip(*(kernel.step(t, point) for point in points), strict=True)
+    acceptance, diverging, gradients = zip(*reports, strict=True)
+    return list(moved), Move(np.sum(acceptance, axis=0), sum(diverging), sum(gradients))
 
 
 def anneal_particles(
-    particles: _Points,
+    kernel: Kernel,
+    log_likelihood: Callable[[Point], float],
     betas: np.ndarray,
+    points: list[Point],
     record: Record,
     rng: np.random.Generator,
-    trail: Mapping[int, Any] | None = None,
-) -> tuple[np.ndarray, int]:
-    """Anneal particles from β = 0 to 1; return their weights and the number of ancestors.
+    trail: Mapping[int, Point] | None = None,
+) -> tuple[list[Point], np.ndarray, int]:
+    """Anneal particles from β = 0 to 1; return them, their weights, and the number of ancestors.
 
     In a reverse run, particle 0 does not move but has its recorded ℓ and the ``trail``: its states
     before K_t, by t. Others may be resampled onto it (Andrieu, Doucet and Holenstein 2010).
     """
+    kernel.reset(rng)
     n, first = record.n, 0 if trail is None else 1
     weights, roots, allowed = np.full(n, 1 / n), np.arange(n), places(len(betas) - 1)
-    ells = particles.log_likelihoods(0, 0)
+    ells = np.array([log_likelihood(point) for point in points])
     record.mean[0] = mean_of(weights, ells)
     for t in range(1, len(betas)):
         increment = betas[t] - betas[t - 1]
@@ -117,32 +102,41 @@ def anneal_particles(
         if allowed[t] and record.effective_size[t] < THRESHOLD * n:
             record.resampled[t] = True
             ancestors = resample(weights, trail is not None, rng.random())
-            particles.take(ancestors, None if trail is None else trail[t])
+            if trail is not None:
+                points[0] = trail[t]
+            points = [points[i] for i in ancestors]
             roots, weights[:] = roots[ancestors], 1 / n
-        record.add(t, particles.move(t, first))
-        ells = particles.log_likelihoods(t, first)
+        points[first:], move = _moved(kernel, t, points[first:])
+        record.add(t, move)
+        ells[first:] = [log_likelihood(point) for point in points[first:]]
         if first:
             ells[0] = record.mean[t]
         record.mean[t] = mean_of(weights, ells)
-    return weights, len(np.unique(roots[weights > 0]))
+    return points, weights, len(np.unique(roots[weights > 0]))
 
 
 def _reverse_path(
-    path: _Points, record: Record, rng: np.random.Generator, burn_in: int
-) -> dict[int, Point]:
-    """Anneal a particle from the posterior to the prior; return its states after K_t†, by t."""
+    kernel: Kernel,
+    log_likelihood: Callable[[Point], float],
+    point: Point,
+    record: Record,
+    rng: np.random.Generator,
+    burn_in: int,
+) -> tuple[Point, dict[int, Point]]:
+    """Anneal a particle from the posterior to the prior; return it, and its states after K_t†."""
+    kernel.reset(rng)
     last, trail = len(record.mean) - 1, {}
-    path.kernel.reset(rng)
     for _ in range(burn_in):
-        path.move(last, 0)
-    record.mean[last] = path.log_likelihoods(last, 0)[0]
+        point, _ = kernel.step(last, point)
+    record.mean[last] = log_likelihood(point)
     for t in range(last, 0, -1):
-        record.add(t, path.move(t, 0))
-        record.mean[t - 1] = path.log_likelihoods(t - 1, 0)[0]
-        if places(last)[t]:
-            trail[t] = path.points[0]
+        point, move = kernel.step(t, point)
+        record.add(t, move)
+        record.mean[t - 1] = log_likelihood(point)
+        if places(last)[t]:  # others may be resampled onto it there
+            trail[t] = point
     record.highest[:] = record.mean
-    return trail
+    return point, trail
 
 
 def anneal(
@@ -171,16 +165,15 @@ def anneal(
     E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z still hold (Andrieu, Doucet and Holenstein 2010; Grosse,
     Ghahramani and Adams 2015, Sec. 4.2).
     """
-    ends, trail = list(starts), None
+    ends, trail, first = list(starts), None, 0
     record = Record(len(betas) - 1, len(starts))
-    weights, ancestors, first = np.ones(1), 1, 0
+    weights, ancestors = np.ones(1), 1
     if direction is Direction.REVERSE:
-        path, first = _Points(kernel.reversal(), log_likelihood, starts[:1]), 1
-        trail = _reverse_path(path, record, rng, burn_in)
-        ends[0] = path.points[0]
+        back, first = kernel.reversal(), 1
+        ends[0], trail = _reverse_path(back, log_likelihood, ends[0], record, rng, burn_in)
     if len(ends) > first:
-        kernel.reset(rng)
-        particles = _Points(kernel, log_likelihood, ends)
-        weights, ancestors = anneal_particles(particles, betas, record, rng, trail)
-        ends[first:] = particles.points[first:]
+        moved, weights, ancestors = anneal_particles(
+            kernel, log_likelihood, betas, list(ends), record, rng, trail
+        )
+        ends[first:] = moved[first:]
     return record.run(betas, stack(ends), weights, ancestors)
