@@ -13,7 +13,7 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, beside, stream
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call import systems
-from pymc_bdmc.run.blocks import anneal_block
+from pymc_bdmc.run.loop import anneal_block
 from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.testbeds.lattice import Ising, Lattice
 from pymc_bdmc.testbeds.lattice_kernels import IsingChains, PottsChains, random_sites

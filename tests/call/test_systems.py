@@ -22,7 +22,7 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.call import session
 from pymc_bdmc.lattice import Potts
 from pymc_bdmc.rbm import RBM
-from pymc_bdmc.run.blocks import BlockSystem
+from pymc_bdmc.run.loop import BlockSystem
 from pymc_bdmc.testbeds.lattice_annealing import LatticeChains
 from pymc_bdmc.testbeds.rbm import MachineChains
 
