@@ -212,8 +212,9 @@ class CompiledEngine:
     def adapted(self, known: Tuning, reference: Reference, rhat: float) -> Tuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
         kernels = known.kernels.adapted_to(reference)
-        new = {"kernels": kernels, "reference": reference, "rhat": rhat}
-        return replace(known, gradient_evaluations=0, **new)
+        return replace(
+            known, reference=reference, gradient_evaluations=0, kernels=kernels, rhat=rhat
+        )
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,35 +20,34 @@ from pymc_bdmc.reference.contract import Density, Slopes
 from pymc_bdmc.run.loop import Stopped
 
 
+@dataclass(eq=False)
 class Problem(Density):
     """The compiled path of densities on given data, its draws, and the kernel that moves along it.
 
     As a `Density`, log p + ℓ from the prior on, it counts evaluations and is stopped by Ctrl-C.
     """
 
+    density: TemperedDensity
+    """The path in PyTensor, which draws from the prior and explains errors."""
+    jitted: JittedDensity
+    moves: CompiledKernel
+    target: Target
+    data: Mapping[str, ndarray]
+    stop: ndarray
+    """Flag that ends all work once it is set, shape (1,)."""
+
     evaluations = 0
     seconds = np.nan
 
-    def __init__(
-        self,
-        density: TemperedDensity,
-        jitted: JittedDensity,
-        moves: CompiledKernel,
-        target: Target,
-        data: Mapping[str, ndarray],
-        stop: ndarray,
-    ):
+    def __post_init__(self):
         super().__init__()
-        self.density = density  # draws from the prior and explains errors
-        self.jitted, self.moves, self.target, self.data = jitted, moves, target, data
-        self.stop = stop  # flag that ends all work once it is set, shape (1,)
-        self.has_gradient = bool(jitted.n_continuous) and moves.needs_gradient
+        self.has_gradient = bool(self.jitted.n_continuous) and self.moves.needs_gradient
         self._is_conditional, self._n_timed = False, 0
 
     def on(self, data: Mapping[str, ndarray]) -> "Problem":
         """Return the same path on other data."""
         target = self.target._replace(data=self.jitted.ravel_data(data))
-        return Problem(self.density, self.jitted, self.moves, target, data, self.stop)
+        return replace(self, data=data, target=target)
 
     @property
     def _has_reference(self) -> bool:

@@ -1,10 +1,11 @@
 """One run on given data: its starts, its annealing, and its further moves at β = 1."""
 
 import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
 from scipy.special import softmax
 
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.density.graph import row_ends
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, MOST_TRIALS
 from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
@@ -18,11 +19,11 @@ from pymc_bdmc.run.tasks import AnnealTask
 FRESH_STRIDE = 4
 """Least number of transitions of a chain between moves to fresh prior draws. Chosen."""
 
-Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
+Starts = tuple[ndarray, ndarray, int | ndarray]
 """Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
 
 
-def annealed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+def annealed(problem: Problem, task: AnnealTask, rng: Generator) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped."""
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
@@ -57,12 +58,8 @@ def annealed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Ru
 
 
 def run_plan(
-    problem: Problem,
-    plan: Plan,
-    starts: np.ndarray,
-    rng: np.random.Generator,
-    record: Record,
-) -> tuple[np.ndarray, np.ndarray, int]:
+    problem: Problem, plan: Plan, starts: ndarray, rng: Generator, record: Record
+) -> tuple[ndarray, ndarray, int]:
     """Run a chain or a population, and fill the record; return ends, weights and ancestors.
 
     In reverse the first particle is annealed to the prior, and then the others to β = 1.
@@ -94,13 +91,11 @@ def run_plan(
 
 def _stride(problem: Problem, n_betas: int) -> int:
     """Number of transitions between moves of a chain to fresh prior draws."""
-    most = 512 if problem.density.prior.batches else 32  # draws one by one take longer; chosen
+    most = 512 if problem.density.prior.batch else 32  # draws one by one take longer; chosen
     return max(FRESH_STRIDE, -(-n_betas // most))
 
 
-def start_of_chain(
-    problem: Problem, task: AnnealTask, n_fresh: int, rng: np.random.Generator
-) -> Starts:
+def start_of_chain(problem: Problem, task: AnnealTask, n_fresh: int, rng: Generator) -> Starts:
     """Return the start of a chain, with prior draws to which it may move."""
     spent = 0
     draws = problem.draw(n_fresh + 1, rng)
@@ -122,12 +117,12 @@ def start_of_chain(
     return draws[[place]], fresh, np.array(trials)
 
 
-def _first_supported(problem: Problem, thetas: np.ndarray) -> int | None:
+def _first_supported(problem: Problem, thetas: ndarray) -> int | None:
     """Index of the first row in S."""
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
-def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Starts:
+def starts_of_particles(problem: Problem, task: AnnealTask, rng: Generator) -> Starts:
     """Return the starts of particles, without further prior draws."""
     n = task.particles
     kept = [] if task.start is None else [problem.jitted.ravel(task.start)]
@@ -140,13 +135,7 @@ def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Gener
 
 
 def at_the_end(
-    problem: Problem,
-    table: Table,
-    thetas: np.ndarray,
-    n: int,
-    rng: np.random.Generator,
-    *,
-    adapts: bool = False,
+    problem: Problem, table: Table, thetas: ndarray, n: int, rng: Generator, *, adapts: bool = False
 ) -> tuple[Trace, int]:
     """Return the states of every row after each of n moves at β = 1, and gradient counts."""
     trace = empty_trace(n, thetas, problem.jitted.n_continuous)
@@ -157,16 +146,19 @@ def at_the_end(
     return trace, gradients
 
 
-def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
+def _by_row(betas: ndarray, rows: int, record: Record) -> ndarray | None:
     """Return the parts of log Ẑ that came with each row, if the temperatures end with each."""
-    ends = row_ends(betas, rows) if rows else None
-    if ends is None:
+    if not rows:
+        return None
+    ends = np.arange(1, rows + 1) / rows
+    completing = np.minimum(np.searchsorted(betas, ends - 1e-9), len(betas) - 1)
+    if not np.allclose(betas[completing], ends, rtol=0, atol=1e-9):
         return None
     gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
-    return np.add.reduceat(gains, [0, *ends[:-1]])
+    return np.add.reduceat(gains, [0, *completing[:-1]])
 
 
-def weighted_draws(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+def weighted_draws(problem: Problem, task: AnnealTask, rng: Generator) -> Run | None:
     """Return draws with importance weights, θ* among them in a reverse run; None if stopped."""
     reference, n = task.tuning.reference, task.particles
     of_start: dict[str, float] = {}
