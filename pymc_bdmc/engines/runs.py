@@ -19,9 +19,6 @@ from pymc_bdmc.run.tasks import AnnealTask
 FRESH_STRIDE = 4
 """Least number of transitions of a chain between moves to fresh prior draws. Chosen."""
 
-Starts = tuple[ndarray, ndarray, int | ndarray]
-"""Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
-
 
 def annealed(problem: Problem, task: AnnealTask, rng: Generator) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped."""
@@ -95,8 +92,10 @@ def _stride(problem: Problem, n_betas: int) -> int:
     return max(FRESH_STRIDE, -(-n_betas // most))
 
 
-def start_of_chain(problem: Problem, task: AnnealTask, n_fresh: int, rng: Generator) -> Starts:
-    """Return the start of a chain, with prior draws to which it may move."""
+def start_of_chain(
+    problem: Problem, task: AnnealTask, n_fresh: int, rng: Generator
+) -> tuple[ndarray, ndarray, int | ndarray]:
+    """Return the start of a chain, prior draws to which it may move, and how many it took."""
     spent = 0
     draws = problem.draw(n_fresh + 1, rng)
     if task.start is not None:
@@ -122,8 +121,10 @@ def _first_supported(problem: Problem, thetas: ndarray) -> int | None:
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
-def starts_of_particles(problem: Problem, task: AnnealTask, rng: Generator) -> Starts:
-    """Return the starts of particles, without further prior draws."""
+def starts_of_particles(
+    problem: Problem, task: AnnealTask, rng: Generator
+) -> tuple[ndarray, ndarray, int | ndarray]:
+    """Return the starts of particles, no further prior draws, and how many each start took."""
     n = task.particles
     kept = [] if task.start is None else [problem.jitted.ravel(task.start)]
     needed = n - 1 if kept else max(n, task.tuning.accepted_draws)

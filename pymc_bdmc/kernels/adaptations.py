@@ -155,26 +155,16 @@ class StepParameters:
     def _temperatures(self) -> list[float]:
         return self.betas.tolist()  # plain floats compare faster than NumPy's
 
-    @cached_property
-    def _pieces(self) -> list[list[list[tuple]]]:
-        """(name, value, slope) of every parameter, by interval of β and step method."""
-        return [
-            [
-                [(name, low[name], (high[name] - low[name]) / span) for name in low]
-                for low, high in zip(*pair, strict=True)
-            ]
-            for span, *pair in zip(np.diff(self.betas), self.values, self.values[1:], strict=False)
-        ]
-
     def at(self, beta: float) -> list[Values]:
         """Return the parameters of every step method at β."""
         betas = self._temperatures
         above = bisect_left(betas, beta)
         if above == 0 or above == len(betas):
             return self.values[min(above, len(betas) - 1)]
+        span, before = betas[above] - betas[above - 1], beta - betas[above - 1]
         return [
-            {name: value + (beta - betas[above - 1]) * slope for name, value, slope in piece}
-            for piece in self._pieces[above - 1]
+            {name: low[name] + before * ((high[name] - low[name]) / span) for name in low}
+            for low, high in zip(*self.values[above - 1 : above + 1], strict=True)
         ]
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
