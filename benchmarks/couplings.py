@@ -152,21 +152,20 @@ class Coupled:
     def __init__(self):
         self.met, self.cost, self._seen = [], 0, set()
 
-    def __call__(self, problem, moves, task, rng):
+    def __call__(self, problem, task, rng):
         """Anneal a run, after the chains on its data if they are new."""
         start = task.start and problem.jitted.ravel(task.start)[None]
         if task.burn_in and start.tobytes() not in self._seen:
             self._seen.add(start.tobytes())
-            self.met.append(self._meeting(problem, moves, task, start))
-        return runs.annealed(problem, moves, task, rng)
+            self.met.append(self._meeting(problem, task, start))
+        return runs.annealed(problem, task, rng)
 
-    def _meeting(self, problem, moves, task, start):
+    def _meeting(self, problem, task, start):
         """The number of moves until the chains meet, in burn-ins; ∞ if they do not."""
 
         def moved(theta, n, k):
             trace, cost = runs.at_the_end(
                 problem,
-                moves,
                 task.tuning.kernels,
                 theta,
                 n,

@@ -14,7 +14,6 @@ from models import eight_schools
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits.nested import Marginal
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.run.tasks import FitTask
@@ -31,7 +30,7 @@ def densities(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     reference = engine.fit(FitTask(data, stream(SEED, Purpose.PILOT, 0, 3))).tuning.reference
     assert isinstance(reference, NestedReference)
     phis = GRID[:, None]
-    laplace = Marginal(reference, Counted(engine.on(data))).terms(phis)[:, 1]
+    laplace = Marginal(reference, engine.on(data)).terms(phis)[:, 1]
     laplace = np.exp(laplace - laplace.max())
     return np.exp(reference.marginal.log_density(phis)), laplace / np.trapezoid(laplace, GRID)
 

@@ -17,7 +17,7 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, beside, entropy_of, stream
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.call import systems
-from pymc_bdmc.run.blocks import anneal_block
+from pymc_bdmc.run.loop import anneal_block
 from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.testbeds import lattice_kernels as kernels
 

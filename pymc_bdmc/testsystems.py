@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, log_ndtr, ndtri_exp, voigt_profile
 
 from pymc_bdmc.base.schedules import make_schedule
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.run.blocks import anneal_block
+from pymc_bdmc.run.loop import anneal_block
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -20,11 +20,11 @@ import pytest
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from pymc_bdmc.kernels import autostep, hmc, nuts, state, transition
+from pymc_bdmc.kernels import moves, state, transition
 from pymc_bdmc.reference import metric, student
 from pymc_bdmc.run import chain, resampling
 
-MODULES = (metric, student, state, transition, hmc, autostep, nuts, resampling, chain)
+MODULES = (metric, student, state, transition, moves, resampling, chain)
 LOOPS = (resampling, chain)
 MOVES = tuple(each for each in MODULES if each not in (student, state, *LOOPS))
 """The others are then those of the package, and compiled already."""

@@ -17,7 +17,7 @@ from pymc_bdmc.call.options import CallOptions, make_schedules
 from pymc_bdmc.call.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.call.session import open_session
 from pymc_bdmc.call.tree import annealed_groups, tree_of_rounds
-from pymc_bdmc.run.blocks import BlockEngine, BlockSystem, SideBySide
+from pymc_bdmc.run.loop import BlockEngine, BlockSystem, SideBySide
 
 
 def anneal(

@@ -11,94 +11,7 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import continuous_types
 from scipy.linalg import solve_triangular
 
-from pymc_bdmc.density.graph import INTERPRETED, Flat
-from pymc_bdmc.density.tempered import TemperedDensity
-
-
-class Layout(Flat):
-    """Order of the elements of θ: that of the value variables of the model, each raveled."""
-
-    def __init__(self, density: TemperedDensity):
-        super().__init__(density, density.model.value_vars)
-        self._dtypes = {value.name: value.dtype for value in density.model.value_vars}
-
-    def __str__(self):
-        return ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-
-    def ravel(self, argument: str, values: Mapping[str, Any] | xr.Dataset) -> np.ndarray:
-        """Convert values by variable to rows; shapes are (n, *shape), or chains and draws."""
-        if isinstance(values, xr.Dataset):
-            order = [dim for dim in ("chain", "draw", "sample") if dim in values.dims]
-            values = {str(name): each.transpose(*order, ...) for name, each in values.items()}
-        arrays = {name: np.asarray(each) for name, each in values.items()}
-        self._check_names(argument, arrays)
-        rows = []
-        for name, shape in self.shapes.items():
-            array = arrays[name]
-            if array.ndim <= len(shape) or array.shape[array.ndim - len(shape) :] != shape:
-                raise ValueError(
-                    f"{argument}: its {name} has the shape {array.shape}; the number of draws, "
-                    f"followed by {shape}, is needed."
-                )
-            rows.append(array.reshape(-1, prod(shape)).astype(float))
-        if len({len(each) for each in rows}) > 1:
-            raise ValueError(f"{argument}: its variables differ in the number of draws.")
-        return self.checked(argument, np.concatenate(rows, axis=1))
-
-    def checked(self, argument: str, rows: np.ndarray) -> np.ndarray:
-        """Return rows, which must be finite, and integers for discrete variables."""
-        for name, part in self.parts.items():
-            values = rows[:, part]
-            if not np.isfinite(values).all():
-                raise ValueError(f"{argument}: its {name} is not finite in some draws.")
-            if self._dtypes[name] not in continuous_types and (values != np.round(values)).any():
-                raise ValueError(
-                    f"{argument}: {name} is discrete, and some of its draws are not integers, so q "
-                    "is not a density of it. Pass a pair (draws, log_q)."
-                )
-        return rows
-
-    def check(self, argument: str, sizes: Mapping[str, int]) -> None:
-        """Raise an error unless names and sizes are those of the model."""
-        self._check_names(argument, sizes)
-        for name, size in sizes.items():
-            if size != prod(self.shapes[name]):
-                raise ValueError(
-                    f"{argument}: its {name} has {size} elements, the model's "
-                    f"{prod(self.shapes[name])}. Is it a fit of another model?"
-                )
-
-    def places(self, names: Sequence[str]) -> np.ndarray:
-        """Return the position of each element of θ among variables in another order."""
-        given = np.concatenate([np.arange(self.size)[self.parts[name]] for name in names])
-        return np.argsort(given)
-
-    def places_of_labels(self, labels: Sequence[str]) -> np.ndarray:
-        """Return `places`, from a label for every element: ``name`` or ``name[index]``."""
-        names = [
-            next((n for n in self.shapes if label == n or label.startswith(f"{n}[")), label)
-            for label in map(str, labels)
-        ]
-        sizes = {name: names.count(name) for name in dict.fromkeys(names)}
-        self.check("approximation", sizes)
-        return self.places(list(sizes))
-
-    def _check_names(self, argument: str, names: Mapping[str, Any]) -> None:
-        for value, title in self.titles.items():
-            if value != title and title in names and value not in names:
-                raise ValueError(
-                    f"{argument}: {title} is on the model's own scale. Pass {value}, its value on "
-                    "the unconstrained scale, and log q as a density there."
-                )
-        missing = sorted(set(self.shapes) - set(names))
-        unknown = sorted(set(map(str, names)) - set(self.shapes))
-        if missing or unknown:
-            faults = [f"lacks {missing}"] * bool(missing)
-            faults += [f"has {unknown} besides"] * bool(unknown)
-            raise ValueError(
-                f"{argument}: it {' and '.join(faults)}; the model's unconstrained variables are "
-                f"{list(self.shapes)}. Is it of another model?"
-            )
+from pymc_bdmc.density.graph import INTERPRETED, Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +114,7 @@ def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
     group = approximation.groups[0]
     ordered = sorted(group.ordering.values(), key=lambda entry: entry[1].start)
     sizes = {name: part.stop - part.start for name, part, *_ in ordered}
-    layout.check("approximation", sizes)
-    order = layout.places(list(sizes))
+    order = places(sizes, layout)
     mean = np.asarray(group.mean.eval(mode=INTERPRETED))
     if hasattr(group, "L"):
         covariance = np.asarray(group.cov.eval(mode=INTERPRETED))
@@ -214,14 +126,14 @@ def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:
     """Convert a Laplace approximation or deterministic ADVI, whose normal is in the tree."""
     if "fit" in tree.children and {"mean_vector", "covariance_matrix"} <= set(tree["fit"]):
         fit = tree["fit"].dataset
-        order = layout.places_of_labels(fit["mean_vector"]["rows"].values.tolist())
+        order = _places_of_labels(fit["mean_vector"]["rows"].values.tolist(), layout)
         covariance = fit["covariance_matrix"].values[np.ix_(order, order)]
         return _of_covariance(fit["mean_vector"].values[order], covariance)
     found = tree["optimizer_result"].dataset if "optimizer_result" in tree.children else {}
     if "x" in found and found["x"].size == 2 * layout.size:
         means, log_deviations = np.split(found["x"].values, 2)
         labels = found["x"]["variables"].values.tolist()[: layout.size]
-        order = layout.places_of_labels(labels)
+        order = _places_of_labels(labels, layout)
         return _normal(means[order], np.exp(log_deviations[order]))
     what = "draws"
     if "pathfinder" in tree.children:
@@ -266,7 +178,7 @@ def _given(
 ) -> Approximation:
     """Convert a pair of draws (flat or by variable) and log q (a function or an array)."""
     named = isinstance(draws, Mapping | xr.Dataset)
-    theta = layout.ravel("draws", draws) if named else _rows(draws, layout)
+    theta = ravel("draws", draws, layout) if named else _rows(draws, layout)
     if not callable(log_q):
         known = np.asarray(log_q, float).ravel()
         if known.shape != (len(theta),):
@@ -281,17 +193,94 @@ def _given(
     return Approximation(theta, _log_density(of_rows, theta), of_rows)
 
 
+def ravel(argument: str, values: Mapping[str, Any] | xr.Dataset, layout: Layout) -> np.ndarray:
+    """Convert values by variable to rows of θ; shapes are (n, *shape), or chains and draws."""
+    if isinstance(values, xr.Dataset):
+        order = [dim for dim in ("chain", "draw", "sample") if dim in values.dims]
+        values = {str(name): each.transpose(*order, ...) for name, each in values.items()}
+    arrays = {name: np.asarray(each) for name, each in values.items()}
+    _check_names(argument, arrays, layout)
+    rows = []
+    for name, shape in layout.shapes.items():
+        array = arrays[name]
+        if array.ndim <= len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+            raise ValueError(
+                f"{argument}: its {name} has the shape {array.shape}; the number of draws, "
+                f"followed by {shape}, is needed."
+            )
+        rows.append(array.reshape(-1, prod(shape)).astype(float))
+    if len({len(each) for each in rows}) > 1:
+        raise ValueError(f"{argument}: its variables differ in the number of draws.")
+    return _checked(argument, np.concatenate(rows, axis=1), layout)
+
+
+def _checked(argument: str, rows: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return rows, which must be finite, and integers for discrete variables."""
+    for name, part in layout.parts.items():
+        values = rows[:, part]
+        if not np.isfinite(values).all():
+            raise ValueError(f"{argument}: its {name} is not finite in some draws.")
+        is_discrete = layout.values[name].dtype not in continuous_types
+        if is_discrete and (values != np.round(values)).any():
+            raise ValueError(
+                f"{argument}: {name} is discrete, and some of its draws are not integers, so q "
+                "is not a density of it. Pass a pair (draws, log_q)."
+            )
+    return rows
+
+
+def places(sizes: Mapping[str, int], layout: Layout) -> np.ndarray:
+    """Return the position of each element of θ in a fit to variables of these sizes, in order."""
+    _check_names("approximation", sizes, layout)
+    for name, size in sizes.items():
+        if size != prod(layout.shapes[name]):
+            raise ValueError(
+                f"approximation: its {name} has {size} elements, the model's "
+                f"{prod(layout.shapes[name])}. Is it a fit of another model?"
+            )
+    given = np.concatenate([np.arange(layout.size)[layout.parts[name]] for name in sizes])
+    return np.argsort(given)
+
+
+def _places_of_labels(labels: Sequence[str], layout: Layout) -> np.ndarray:
+    """Return `places`, from a label for every element: ``name`` or ``name[index]``."""
+    names = [
+        next((n for n in layout.shapes if label == n or label.startswith(f"{n}[")), label)
+        for label in map(str, labels)
+    ]
+    return places({name: names.count(name) for name in dict.fromkeys(names)}, layout)
+
+
+def _check_names(argument: str, names: Mapping[str, Any], layout: Layout) -> None:
+    for value, title in layout.titles.items():
+        if value != title and title in names and value not in names:
+            raise ValueError(
+                f"{argument}: {title} is on the model's own scale. Pass {value}, its value on "
+                "the unconstrained scale, and log q as a density there."
+            )
+    missing = sorted(set(layout.shapes) - set(names))
+    unknown = sorted(set(map(str, names)) - set(layout.shapes))
+    if missing or unknown:
+        faults = [f"lacks {missing}"] * bool(missing)
+        faults += [f"has {unknown} besides"] * bool(unknown)
+        raise ValueError(
+            f"{argument}: it {' and '.join(faults)}; the model's unconstrained variables are "
+            f"{list(layout.shapes)}. Is it of another model?"
+        )
+
+
 def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
     """Return draws as rows, which must be finite and of the right length."""
     theta = np.asarray(draws, float)
     if theta.ndim == 1:  # θ has a single element
         theta = theta[:, None]
     if theta.ndim != 2 or theta.shape[1] != layout.size:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in layout.shapes.items())
         raise ValueError(
             f"approximation: its draws have the shape {theta.shape}, and (n, {layout.size}) is "
-            f"needed: one draw per row, with the elements of {layout} in this order."
+            f"needed: one draw per row, with the elements of {shapes} in this order."
         )
-    return layout.checked("approximation", theta)
+    return _checked("approximation", theta, layout)
 
 
 def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) -> np.ndarray:

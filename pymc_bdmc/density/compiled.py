@@ -15,7 +15,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.discrete import Bernoulli, Categorical
-from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
@@ -33,7 +32,7 @@ from pymc_bdmc.base.compiling import DENSITY, in_a_line, load_numba, njit, quick
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, has_numba, jitted_function
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
-from pymc_bdmc.density.graph import Flat, number_of_rows, terms_in_turn, turns
+from pymc_bdmc.density.graph import Layout, number_of_rows, terms_in_turn, turns
 from pymc_bdmc.density.identity import structure
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Conditional(NamedTuple):
     """Number of values that the first function writes."""
 
 
-class JittedDensity(Flat):
+class JittedDensity(Layout):
     """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
 
     They do not depend on β: log f_β and its gradient are weighted sums of them, so a change of
@@ -78,15 +77,16 @@ class JittedDensity(Flat):
     """
 
     def __init__(self, density: "TemperedDensity", in_turn: bool | tuple[int, ...] = False):
-        values: tuple[list[Variable], list[Variable]] = ([], [])
-        for value in density.model.value_vars:
-            values[value.dtype not in continuous_types].append(value)
-        super().__init__(density, [*values[0], *values[1]])
+        values = density.model.value_vars
+        continuous = [value for value in values if value.dtype in continuous_types]
+        discrete = [value for value in values if value.dtype not in continuous_types]
+        super().__init__(density, [*continuous, *discrete])
+        self._continuous = [value.name for value in continuous]
         # of the continuous and of the discrete variables
-        self.names = tuple([self.titles[value.name] for value in kind] for kind in values)
+        self.names = tuple([self.titles[v.name] for v in kind] for kind in (continuous, discrete))
         numbers = [
-            np.full(prod(self.shapes[value.name]), _n_categories(self._model.values_to_rvs[value]))
-            for value in values[1]
+            np.full(prod(self.shapes[value.name]), _n_categories(self.model.values_to_rvs[value]))
+            for value in discrete
         ]
         # the number of values of each discrete element, 0 if unlimited
         self.categories = np.concatenate([np.zeros(0, int), *numbers])
@@ -114,65 +114,25 @@ class JittedDensity(Flat):
         return self._compile(gradient=False)
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether one of the functions is compiled already."""
-        return not {"with_gradient", "without_gradient"}.isdisjoint(vars(self))
+    def compiled(self) -> Callable | None:
+        """One of the functions, if it is compiled already."""
+        return vars(self).get("without_gradient") or vars(self).get("with_gradient")
 
     def __call__(self, point: Point, data: Mapping[str, np.ndarray]) -> tuple[float, float]:
         """Return log p and ℓ at a point, by a function that is compiled already, if any."""
-        known = vars(self)
-        function = known.get("without_gradient") or known.get("with_gradient")
         return call_density(
-            function or self.without_gradient,
+            self.compiled or self.without_gradient,
             self.ravel(point),
             self.ravel_data(data),
             np.array([0.0, 1.0]),
             *np.empty((2, self.n_continuous)),
         )
 
-    def elements_of(self, names: Collection[str]) -> np.ndarray:
-        """Return which elements of θ belong to the variables of these names; bool, shape (n,)."""
-        found = np.zeros(self.size, dtype=bool)
-        for name, part in self.parts.items():
-            found[part] = self.titles[name] in names
-        return found
-
-    @property
-    def units(self) -> np.ndarray:
-        """The element that is the logarithm of each element's unit, or −1; shape (n,).
-
-        In the Cholesky factor of a covariance matrix, the elements of a row are of the size of its
-        diagonal element.
-        """
-        model, found = self._model, np.full(self.size, -1)
-        for name, part in self.parts.items():
-            if isinstance(model.rvs_to_transforms[model[self.titles[name]]], CholeskyCovPacked):
-                length = self.shapes[name][-1]
-                rows, columns = np.tril_indices(int(np.sqrt(2 * length)))
-                diagonal = np.flatnonzero(rows == columns)[rows]
-                units = np.where(rows == columns, -1, diagonal)
-                for first in range(part.start, part.stop, length):
-                    found[first : first + length] = np.where(units < 0, -1, first + units)
-        return found
-
-    def ravel(self, point: Point) -> np.ndarray:
-        """Return θ as one vector."""
-        return np.concatenate([np.asarray(point[name], float).ravel() for name in self.parts])
-
-    def ravel_many(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return many θ, one a row, from arrays with one point a row."""
-        n = len(next(iter(points.values())))
-        rows = [
-            np.asarray(points[name], float).reshape(n, part.stop - part.start)
-            for name, part in self.parts.items()
-        ]
-        return np.concatenate(rows, axis=1)
-
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return observed data as one vector; of several stacked data sets one after the other."""
         values = [np.asarray(data[name], float) for name in self._observed]
         is_stacked = any(
-            each.ndim > self._model.observed[name].ndim
+            each.ndim > self.model.observed[name].ndim
             for name, each in zip(self._observed, values, strict=True)
         )
         sets = zip(*values, strict=True) if is_stacked else [values]
@@ -181,7 +141,7 @@ class JittedDensity(Flat):
     @cached_property
     def _terms(self) -> list[Variable]:
         """Graphs of log p and ℓ."""
-        return rewrite_pregrad([self._model.varlogp, self._model.datalogp])
+        return rewrite_pregrad([self.model.varlogp, self.model.datalogp])
 
     def _graph(self, gradient: bool) -> tuple[list[Variable], list[Variable]]:
         """Return flat inputs and the graphs of log p, ℓ and their gradients."""
@@ -189,7 +149,7 @@ class JittedDensity(Flat):
         if self.rows:
             now, then = pt.scalars("now", "then")
             flat |= {now: inputs[2][0], then: inputs[2][1]}
-            in_turn = terms_in_turn(self._model, self.rows, now, then, self._turns)
+            in_turn = terms_in_turn(self.model, self.rows, now, then, self._turns)
             terms = rewrite_pregrad(in_turn)
         else:
             terms = self._terms
@@ -198,20 +158,18 @@ class JittedDensity(Flat):
 
     def _gradients(self, terms: list[Variable], names: list[str]) -> list[Variable]:
         """Return the gradient of every term in the continuous θ, with zeros for other variables."""
-        values = {value.name: value for value in self._model.value_vars}
-        continuous = [name for name in self.parts if values[name].dtype in continuous_types]
-        moving = [name for name in continuous if name in names]
+        moving = {name: self.values[name] for name in self._continuous if name in names}
         gradients = []
         for term in terms:
-            parts = pt.grad(term, [values[name] for name in moving], disconnected_inputs="ignore")
+            parts = pt.grad(term, [*moving.values()], disconnected_inputs="ignore")
             found = dict(zip(moving, parts, strict=True))
-            rows = [found.get(name, pt.zeros(self.shapes[name])).ravel() for name in continuous]
-            gradients.append(pt.concatenate(rows))
+            zeros = {name: pt.zeros(self.shapes[name]) for name in self._continuous}
+            gradients.append(pt.concatenate([each.ravel() for each in (zeros | found).values()]))
         return gradients
 
     def _flat(self, size: int) -> tuple[list[Variable], dict[Variable, Variable]]:
         """Return vectors for θ, perhaps with more numbers, data and interval, and their parts."""
-        model = self._model
+        model = self.model
         observed = [model.observed[name] for name in self._observed]
         lengths = [prod(each.type.shape) for each in observed]
         theta = pt.vector("theta", shape=(size,))
@@ -241,11 +199,10 @@ class JittedDensity(Flat):
 
     @alone
     def _conditional(self, latent: np.ndarray) -> Conditional | None:
-        values = {value.name: value for value in self._model.value_vars}
         names = [name for name, part in self.parts.items() if part.start in latent]
         outputs = [*self._terms, *self._gradients(self._terms, names)]
-        moving = [values[name] for name in names]
-        fixed = fixed_parts(outputs, [*moving, *self._model.observed.values()])
+        moving = [self.values[name] for name in names]
+        fixed = fixed_parts(outputs, [*moving, *self.model.observed.values()])
         if self.rows or not any(
             part.type.ndim > 1 and size > len(latent) for part, size in fixed.items()
         ):
@@ -253,7 +210,7 @@ class JittedDensity(Flat):
         inputs, flat = self._flat(self.size)
         vector = pt.concatenate(graph_replace([part.ravel() for part in fixed], flat, strict=False))
         of_first = [pt.constant(0.0), pt.constant(0.0), vector, vector]
-        check = self._model.check_bounds
+        check = self.model.check_bounds
         first = _compiled(inputs, of_first, "what depends on the parameters alone", check)
         n = sum(fixed.values())
         inputs, flat = self._flat(self.size + n)
@@ -273,7 +230,7 @@ class JittedDensity(Flat):
         except Exception as error:  # PyTensor raises many types of error for a missing gradient
             raise NoGradient(f"its gradient is not implemented: {in_a_line(error)}") from error
         title = "the log density" + " with its gradient" * gradient
-        return _compiled(inputs, outputs, title, self._model.check_bounds)
+        return _compiled(inputs, outputs, title, self.model.check_bounds)
 
 
 def _n_categories(rv: Variable) -> int:

@@ -1,9 +1,10 @@
 """Graphs of a PyMC model: its tempered copy, its vector θ, and observations one after the other."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pytensor.compile.mode import Mode
@@ -20,6 +22,7 @@ from pytensor.graph.rewriting.basic import node_rewriter, out2in
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_bdmc.base.compiling import quickest
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, correct
 
 if TYPE_CHECKING:
@@ -148,19 +151,35 @@ def without_initial_values(model: pm.Model) -> Iterator[None]:
         model.rvs_to_initial_values.update(saved)
 
 
-class Flat:
-    """Places of the unconstrained variables, in the order of ``values``, in one vector θ."""
+class Layout:
+    """Places of the unconstrained variables in one vector θ, by default in the model's order."""
 
-    def __init__(self, density: "TemperedDensity", values: Sequence[Variable]):
-        self._model, self.size = density.model, density.size
-        self.shapes = {value.name: density.shapes[value.name] for value in values}
+    def __init__(self, density: "TemperedDensity", values: Sequence[Variable] | None = None):
+        self.model, self.size = density.model, density.size
+        values = density.model.value_vars if values is None else values
+        self.values = {value.name: value for value in values}
+        self.shapes = {name: density.shapes[name] for name in self.values}
         # the names of the model's variables, by those of the unconstrained ones
-        self.titles = {name: density.titles[name] for name in self.shapes}
-        ends = np.cumsum([prod(shape) for shape in self.shapes.values()]).tolist()
+        self.titles = {name: density.titles[name] for name in self.values}
+        lengths = [prod(shape) for shape in self.shapes.values()]
+        ends = accumulate(lengths)
         self.parts = {
-            name: slice(end - prod(shape), end)
-            for (name, shape), end in zip(self.shapes.items(), ends, strict=True)
+            name: slice(end - length, end)
+            for name, length, end in zip(self.values, lengths, ends, strict=True)
         }
+
+    def ravel(self, point: Point) -> np.ndarray:
+        """Return θ as one vector."""
+        return np.concatenate([np.asarray(point[name], float).ravel() for name in self.parts])
+
+    def ravel_many(self, points: Point) -> np.ndarray:
+        """Return many θ, one a row, from arrays with one point a row."""
+        n = len(next(iter(points.values())))
+        rows = [
+            np.asarray(points[name], float).reshape(n, part.stop - part.start)
+            for name, part in self.parts.items()
+        ]
+        return np.concatenate(rows, axis=1)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Return the variables of one or many flat θ, by name and in the model's order."""
@@ -169,8 +188,34 @@ class Flat:
             each.name: theta[..., self.parts[each.name]]
             .reshape((*before, *self.shapes[each.name]))
             .astype(each.dtype)
-            for each in self._model.value_vars
+            for each in self.model.value_vars
         }
+
+    def elements_of(self, names: Collection[str]) -> np.ndarray:
+        """Return which elements of θ belong to the variables of these names; bool, shape (n,)."""
+        found = np.zeros(self.size, dtype=bool)
+        for name, part in self.parts.items():
+            found[part] = self.titles[name] in names
+        return found
+
+    @property
+    def units(self) -> np.ndarray:
+        """The element that is the logarithm of each element's unit, or −1; shape (n,).
+
+        In the Cholesky factor of a covariance matrix, the elements of a row are of the size of its
+        diagonal element.
+        """
+        found = np.full(self.size, -1)
+        for name, part in self.parts.items():
+            rv = self.model.values_to_rvs[self.values[name]]
+            if isinstance(self.model.rvs_to_transforms[rv], CholeskyCovPacked):
+                length = self.shapes[name][-1]
+                rows, columns = np.tril_indices(int(np.sqrt(2 * length)))
+                diagonal = np.flatnonzero(rows == columns)[rows]
+                units = np.where(rows == columns, -1, diagonal)
+                for first in range(part.start, part.stop, length):
+                    found[first : first + length] = np.where(units < 0, -1, first + units)
+        return found
 
 
 def number_of_rows(model: pm.Model) -> int:
@@ -188,13 +233,6 @@ def number_of_rows(model: pm.Model) -> int:
         listed = ", ".join(f"{name} {n}" for name, n in lengths.items())
         raise ValueError(f"{remedy} Here the first dimensions differ in length: {listed}.")
     return next(iter(lengths.values()))
-
-
-def row_ends(betas: np.ndarray, rows: int) -> np.ndarray | None:
-    """Return the index of the temperature that completes each row; None if one ends in between."""
-    ends = np.arange(1, rows + 1) / rows
-    places = np.minimum(np.searchsorted(betas, ends - 1e-9), len(betas) - 1)
-    return places if np.allclose(betas[places], ends, rtol=0, atol=1e-9) else None
 
 
 def turns(rows: int, order: bool | tuple[int, ...]) -> np.ndarray | None:

@@ -256,8 +256,8 @@ class ForwardSampler:
 
     @cached_property
     @alone
-    def _batch(self) -> tuple[Callable, list] | None:
-        """A function of n that draws n times, and its generators; None if not possible."""
+    def batch(self) -> tuple[Callable, list] | None:
+        """A function that makes n draws in one call, and its generators; None if not possible."""
         shapes = [(2, *np.shape(value)) for value in self.draw()[0].values()]
 
         def batch():
@@ -266,20 +266,15 @@ class ForwardSampler:
 
         return quickest("many prior draws", batch, lambda: None)
 
-    @property
-    def batches(self) -> bool:
-        """Whether many draws can be made in one call."""
-        return self._batch is not None
-
     def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return independent draws of free variables from a new stream, one a row.
 
         Unlike in `draw_supported`, rows may lie outside the support.
         """
-        if self._batch is None:
+        if self.batch is None:
             self.seed(rng)
             return stack([self.draw()[0] for _ in range(n)])
-        function, rngs = self._batch
+        function, rngs = self.batch
         reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
         with self._explained(), np.errstate(all="ignore"):
             undefined, *values = function(n)
@@ -384,10 +379,10 @@ class ForwardSampler:
                 raise ValueError(_infinite(self._model, name))
         return all(np.isfinite(value).all() for value in point.values())
 
-    def check_finite(self, n: int = 512) -> None:
-        """Raise the error of `supports` if one of n draws is infinite; only if draws are cheap."""
-        if self.batches:
-            draws = self.draw_many(n, np.random.default_rng(0))
+    def check_finite(self) -> None:
+        """Raise the error of `supports` if one of 512 draws is infinite, if draws are cheap."""
+        if self.batch:
+            draws = self.draw_many(512, np.random.default_rng(0))
             self.supports({name: np.where(np.isnan(each), 0, each) for name, each in draws.items()})
 
 
@@ -408,10 +403,10 @@ def joint_density(model: pm.Model) -> Callable[[Mapping[str, np.ndarray]], np.nd
     has_scan = any(isinstance(op, Scan) for op in operations([logp]))
     evaluate = by_rows(list(inputs.values()), [logp], WITH_FAST_LOOPS if has_scan else None)
 
-    def in_parts(values: Mapping[str, np.ndarray], at_once: int = 500) -> np.ndarray:
+    def in_parts(values: Mapping[str, np.ndarray]) -> np.ndarray:
         arrays = [np.asarray(values[name]).astype(value.dtype) for name, value in inputs.items()]
-        starts = range(0, len(arrays[0]), at_once)  # all rows together would take more memory
-        parts = [evaluate(*[array[i : i + at_once] for array in arrays])[0] for i in starts]
+        starts = range(0, len(arrays[0]), 500)  # all rows together would take more memory
+        parts = [evaluate(*[array[i : i + 500] for array in arrays])[0] for i in starts]
         return np.concatenate(parts).astype(float)
 
     return in_parts

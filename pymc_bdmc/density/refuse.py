@@ -24,7 +24,6 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import fault, has_draws, parts_of
 from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.structure import distribution, unknown_family
@@ -269,15 +268,6 @@ def shown(values: Mapping[str, np.ndarray]) -> str:
     """Return the first values of a few variables as text, short enough for a message."""
     texts = [f"{name}={np.array2string(v, threshold=8)}" for name, v in values.items()]
     return ", ".join(texts[:5] + ["…"] * (len(texts) > 5))
-
-
-def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
-    """Say of which variables log p is +∞ at a point, and the usual remedies."""
-    return (
-        f"log p of {', '.join(names) or 'the model'} is +inf at beta={beta:g}, {shown(point)}. The "
-        "path reaches values where the model's arithmetic fails: write 100.0 for 100 (small "
-        "integers overflow), bound the parameters or use a numerically stable form."
-    )
 
 
 def constraints(model: pm.Model) -> dict[str, str]:

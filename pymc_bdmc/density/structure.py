@@ -104,10 +104,8 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
     few = tuple(each.rv_type for each in (Bernoulli, Categorical, DiscreteUniform))
     finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, few)]
-    found = {"discrete": discrete, "finite": finite}
-    return {f"{kind}_variables": ", ".join(names) for kind, names in found.items()} | {
-        "centred_effects": ", ".join(centred)
-    }
+    found = {"discrete_variables": discrete, "finite_variables": finite, "centred_effects": centred}
+    return {kind: ", ".join(names) for kind, names in found.items()}
 
 
 def with_necks(model: pm.Model) -> list[str]:
@@ -135,10 +133,6 @@ def _scale_parents(rv: Variable, model: pm.Model) -> set[Variable]:
     direct = ancestors(rv.owner.inputs, blockers=free)
     parents = sorted(free.intersection(direct), key=lambda each: each.name)
     return set(parents) if parents and may_vanish(rv, parents, model) else set()
-
-
-def _family(op: object) -> str:
-    return str(getattr(op, "name", None)).lower()
 
 
 def sum_out(names: str) -> str:
@@ -176,10 +170,11 @@ def scale_of(rv: Variable) -> Variable | None:
         "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
         "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
     }  # fmt: skip
-    if _family(op) not in scale_last:
+    family = str(getattr(op, "name", None)).lower()
+    if family not in scale_last:
         return None
     # The last parameter of a zero-sum variable is its shape.
-    return op.dist_params(rv.owner)[0 if _family(op) == "zerosumnormal" else -1]
+    return op.dist_params(rv.owner)[0 if family == "zerosumnormal" else -1]
 
 
 def latent_variables(model: pm.Model) -> tuple[str, ...]:

@@ -101,9 +101,7 @@ def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Ge
 def _test_points(density: TemperedDensity, rng: np.random.Generator) -> Point:
     """Return unconstrained prior draws, and some with one variable at the edges of its support."""
     drawn = density.prior.draw_many(500, rng)
-    inside = np.all(
-        [np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in drawn.values()], axis=0
-    )
+    inside = _supported(drawn)
     drawn = {name: value[inside] for name, value in drawn.items()}
     if not inside.any():
         return drawn
@@ -123,6 +121,12 @@ def _test_points(density: TemperedDensity, rng: np.random.Generator) -> Point:
             moved[np.arange(n), elements] += distances.astype(value.dtype)
         parts.append(some | {name: moved.reshape(some[name].shape).astype(value.dtype)})
     return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+
+
+def _supported(drawn: Point) -> np.ndarray:
+    """Return which prior draws, one a row, lie in the support of the transforms."""
+    finite = [np.isfinite(each.reshape(len(each), -1)).all(axis=1) for each in drawn.values()]
+    return np.all(finite, axis=0)
 
 
 def _is_inside(density: TemperedDensity, values: dict[str, np.ndarray]) -> np.ndarray:
@@ -160,10 +164,11 @@ def undefined(
     n, data = 1000, density.data
     drawn = density.draw_priors(n, rng, data)
     draws: list[Point] = [
-        {name: np.asarray(each[k]) for name, each in drawn.items()} for k in range(n)
+        {name: np.asarray(each[k]) for name, each in drawn.items()}
+        for k in np.flatnonzero(_supported(drawn))
     ]
     with np.errstate(all="ignore"):
-        lost = [x for x in draws if _is_finite(x) and density.is_undefined(x, data)]
+        lost = [each for each in draws if density.is_undefined(each, data)]
         share, n_prior = 0.0, len(lost)
         moving = {v.name for v in density.model.value_vars if v.dtype in continuous_types}
         for place, plus, minus in rng.choice(len(weights), (MOVES, 3), p=weights):
@@ -180,11 +185,6 @@ def undefined(
             if np.isnan(value).any()
         ]
     return Undefined(list(dict.fromkeys(names)), n_prior / n, float(share))
-
-
-def _is_finite(point: Point) -> bool:
-    """Return whether a prior draw lies in the support of the transforms."""
-    return all(np.isfinite(value).all() for value in point.values())
 
 
 def _moved(state: Point, step: Point, size: float) -> Point:

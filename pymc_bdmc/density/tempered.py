@@ -19,7 +19,7 @@ from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.compiled import JittedDensity
 from pymc_bdmc.density.graph import INTERPRETED, TemperedModel, by_rows
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, ForwardSampler, joint_density
-from pymc_bdmc.density.refuse import checked_data, not_finite
+from pymc_bdmc.density.refuse import checked_data, shown
 
 Data = Mapping[str, np.ndarray]
 
@@ -100,7 +100,7 @@ class TemperedDensity:
 
     def terms(self, point: Point, data: Data) -> tuple[float, float]:
         """Return log p and ℓ, by numba if they are compiled, else by PyTensor."""
-        return (self.jitted if self.jitted.is_compiled else self._terms)(point, data)
+        return (self.jitted if self.jitted.compiled else self._terms)(point, data)
 
     @cached_property
     @alone
@@ -154,17 +154,14 @@ class TemperedDensity:
         self._beta[...] = beta
 
     def set_data(self, data: Mapping[str, ArrayLike]) -> None:
-        """Replace the observed data in the model by `typed` data."""
-        for name, value in self.typed(data).items():
-            self.model.observed[name].set_value(value)
-
-    def typed(self, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """Return data in the types of the observed ones; of several stacked data sets the first."""
+        """Replace the observed data in the model; of several stacked data sets, by the first."""
         if set(data) != set(self.data):
             raise ValueError(
                 f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
             )
-        return {name: checked_data(name, value, self.data[name]) for name, value in data.items()}
+        typed = {name: checked_data(name, value, self.data[name]) for name, value in data.items()}
+        for name, value in typed.items():
+            self.model.observed[name].set_value(value)
 
     def __call__(self, point: Point, data: Data | None = None) -> tuple[float, float]:
         """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
@@ -192,7 +189,11 @@ class TemperedDensity:
         """Return the error to raise if log p + ℓ = +∞, which names β and the variables."""
         factors = self.factors(point, data)
         bad = [name for name, value in factors if not np.all(value < np.inf)]
-        return FloatingPointError(not_finite(bad, beta, point))
+        return FloatingPointError(
+            f"log p of {', '.join(bad) or 'the model'} is +inf at beta={beta:g}, {shown(point)}. "
+            "The path reaches values where the model's arithmetic fails: write 100.0 for 100 "
+            "(small integers overflow), bound the parameters or use a numerically stable form."
+        )
 
     def factors(self, point: Point, data: Data | None = None) -> list[tuple[str, np.ndarray]]:
         """Return name and elementwise log density of all variables and Potentials, not compiled."""
@@ -224,10 +225,10 @@ class TemperedDensity:
         self._check_defined(factors)
         return self
 
-    def _check_defined(self, factors: list[tuple[str, np.ndarray]], several: int = 100) -> None:
-        """Raise an error if the same log density is NaN at a draw and at ``several`` others."""
+    def _check_defined(self, factors: list[tuple[str, np.ndarray]]) -> None:
+        """Raise an error if the same log density is NaN at a draw and at 100 others."""
         undefined = {name: np.isnan(each) for name, each in factors}
-        for _ in range(several):
+        for _ in range(100):
             if not any(each.any() for each in undefined.values()):
                 return
             for name, each in self.factors(self.prior.draw_supported()[0]):
@@ -235,7 +236,7 @@ class TemperedDensity:
         names = [name for name, each in undefined.items() if each.any()]
         if names:
             raise ValueError(
-                f"{', '.join(names)}: its log density is NaN at all of {several} prior draws. Look "
+                f"{', '.join(names)}: its log density is NaN at all of 100 prior draws. Look "
                 "for NaN among its data and constants, and for parameters outside of their domain."
             )
 

@@ -15,16 +15,16 @@ from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.refuse import no_reference_for
 from pymc_bdmc.density.structure import heavy_tailed, latent_variables, with_necks
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines.problem import Counted, Problem
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.engines.runs import annealed, at_the_end, weighted_draws
 from pymc_bdmc.engines.systems import ModelSystem, TunedKernel, advance_compiled
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import Fit, Fitting
 from pymc_bdmc.fits.narrow import add_narrow_modes
 from pymc_bdmc.fits.nested import Structure
-from pymc_bdmc.kernels.registry import compiled_kernel
+from pymc_bdmc.kernels.moves import compiled_kernel
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import CompiledKernel, NamedKernel, Setting
+from pymc_bdmc.kernels.transition import NamedKernel, Setting
 from pymc_bdmc.pilots.pilot import (
     MEMBERS,
     MOST_ITERATIONS,
@@ -64,12 +64,12 @@ class CompiledEngine:
         self.rows = jitted.rows
         self.moves_further = self.stacks_data = not self.rows
         self._kernel = compiled_kernel(step)
+        self.moves = self._kernel.compiled  # in the form of the compiled loops
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = density.lock
         self._step = step
-        gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
-        self.has_gradient = gradient
-        first = jitted.with_gradient if gradient else jitted.without_gradient
+        self.has_gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
+        first = jitted.with_gradient if self.has_gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
         self._undefined = np.zeros(1, dtype=np.int64)
@@ -126,7 +126,7 @@ class CompiledEngine:
         start = reference or no_reference()
         interval = np.array([0.0, 1.0])
         target = Target(*self._functions, flat, interval, categories, start, self._undefined)
-        return Problem(self.density, self.jitted, target, data, self._stop, self.has_gradient)
+        return Problem(self.density, self.jitted, self.moves, target, data, self._stop)
 
     def pilot(self, task: PilotTask) -> Tuning | None:
         """Run one pilot population on the data of the task; None if it was stopped."""
@@ -154,7 +154,7 @@ class CompiledEngine:
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
             reached = self.jitted.ravel_many(task.reached) if task.reached else None
-            fitting = Fitting(Counted(problem), prior, self._structure, rng, reached)
+            fitting = Fitting(problem, prior, self._structure, rng, reached)
             if task.known:
                 return fitting.further(task.known)
             named = self._structure_with(task.latent) if task.latent else None
@@ -189,36 +189,32 @@ class CompiledEngine:
         """
         rng, problem = np.random.default_rng(task.seed), self.on(task.data)
         draws = self.on(task.data, task.known.reference).draw(MEMBERS, rng)
-        possible = draws[np.isfinite(problem.terms(draws).sum(axis=1))]
+        possible = draws[np.isfinite(problem.evaluated(draws).sum(axis=1))]
         if not len(possible):
             return replace(task.known, rhat=np.inf)
         population = np.resize(possible, draws.shape)
         move = self._mover(problem.target, rng)
         return refit(task.known, population, move, self.jitted.n_continuous)
 
-    @property
-    def moves(self) -> CompiledKernel:
-        """The kernel in the form of the compiled loops."""
-        return self._kernel.compiled
-
     def kernel(self, tuning: Tuning, betas: np.ndarray) -> TunedKernel:
         """Return the kernels of a schedule, to be applied one at a time."""
         problem = self.on(self.density.present_data, tuning.reference)
-        return TunedKernel(problem, self.moves, tuning.kernels, betas)
+        return TunedKernel(problem, tuning.kernels, betas)
 
     def system(self, rng: np.random.Generator) -> ModelSystem:
         """Return the model as a system for simulated tempering, tuned by a pilot."""
         data = self.density.data
         tuning = self.pilot(PilotTask(data, np.random.SeedSequence(rng.integers(2**63))))
         assert tuning is not None, "nothing stops this pilot"
-        advance = partial(advance_compiled, self.on(data), self.moves, tuning.kernels)
+        advance = partial(advance_compiled, self.on(data), tuning.kernels)
         return ModelSystem(self.density, self.description, self.jitted.ravel, advance)
 
     def adapted(self, known: Tuning, reference: Reference, rhat: float) -> Tuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
         kernels = known.kernels.adapted_to(reference)
-        new = {"kernels": kernels, "reference": reference, "rhat": rhat}
-        return replace(known, gradient_evaluations=0, **new)
+        return replace(
+            known, reference=reference, gradient_evaluations=0, kernels=kernels, rhat=rhat
+        )
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
 
@@ -245,7 +241,7 @@ class CompiledEngine:
         def log_density(thetas: np.ndarray) -> np.ndarray:
             if self._stop[0]:
                 raise KeyboardInterrupt(NOTHING_FINISHED)
-            values = problem.terms(thetas).sum(axis=1)
+            values = problem.evaluated(thetas).sum(axis=1)
             return np.where(values < np.inf, values, -np.inf)
 
         return add_narrow_modes(reference, log_density, np.random.default_rng(seed))
@@ -280,9 +276,7 @@ class CompiledEngine:
     ) -> np.ndarray:
         """Return ℓ (or g) of every row after moves at β = 1, nats; NaN if stopped."""
         problem, rng = self.on(data, tuning.reference), np.random.default_rng(seed)
-        trace, _ = at_the_end(
-            problem, self.moves, tuning.kernels, thetas, MOST_ITERATIONS, rng, adapts=True
-        )
+        trace, _ = at_the_end(problem, tuning.kernels, thetas, MOST_ITERATIONS, rng, adapts=True)
         return trace.ells[-1]
 
     def run(self, task: AnnealTask) -> Run | None:
@@ -290,4 +284,4 @@ class CompiledEngine:
         rng = np.random.default_rng(task.seed)
         if isinstance(task.tuning, DrawTuning):
             return weighted_draws(self.on(task.data), task, rng)
-        return annealed(self.on(task.data, task.tuning.reference), self.moves, task, rng)
+        return annealed(self.on(task.data, task.tuning.reference), task, rng)

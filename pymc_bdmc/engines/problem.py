@@ -1,9 +1,10 @@
-"""Compiled densities on given data: a path with draws from its start, and log p + ℓ for fits."""
+"""A compiled density on given data: a path with draws from its start, and log p + ℓ for fits."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy import ndarray
@@ -14,24 +15,36 @@ from pymc_bdmc.density.compiled import JittedDensity
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
+from pymc_bdmc.kernels.transition import CompiledKernel
 from pymc_bdmc.reference.contract import Density, Slopes
 from pymc_bdmc.run.loop import Stopped
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """The compiled path of densities on given data, with draws from its start."""
+@dataclass(eq=False)
+class Problem(Density):
+    """The compiled path of densities on given data, its draws, and the kernel that moves along it.
+
+    As a `Density`, log p + ℓ from the prior on, it counts evaluations and is stopped by Ctrl-C.
+    """
 
     density: TemperedDensity
     """The path in PyTensor, which draws from the prior and explains errors."""
     jitted: JittedDensity
+    moves: CompiledKernel
     target: Target
-    data: Mapping[str, np.ndarray]
-    stop: np.ndarray
+    data: Mapping[str, ndarray]
+    stop: ndarray
     """Flag that ends all work once it is set, shape (1,)."""
-    has_gradient: bool
 
-    def on(self, data: Mapping[str, np.ndarray]) -> "Problem":
+    evaluations = 0
+    seconds = np.nan
+
+    def __post_init__(self):
+        super().__init__()
+        self.has_gradient = bool(self.jitted.n_continuous) and self.moves.needs_gradient
+        self._is_conditional, self._n_timed = False, 0
+
+    def on(self, data: Mapping[str, ndarray]) -> "Problem":
         """Return the same path on other data."""
         target = self.target._replace(data=self.jitted.ravel_data(data))
         return replace(self, data=data, target=target)
@@ -40,26 +53,30 @@ class Problem:
     def _has_reference(self) -> bool:
         return len(self.target.reference.locations) > 0
 
-    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, n: int, rng: Generator) -> ndarray:
         """Draw θ from the reference or the prior, one a row."""
         if self._has_reference:
             return self.target.reference.draw(n, rng)
+        return self.draw_prior(n, rng)
+
+    def draw_prior(self, n: int, rng: Generator) -> ndarray:
+        """Draw θ from the prior, one a row."""
         return self.jitted.ravel_many(self.density.draw_priors(n, rng, self.data))
 
-    def terms(self, thetas: np.ndarray) -> np.ndarray:
-        """Return log p and ℓ of every row, or log r and g; shape (rows, 2), nats."""
+    def evaluated(self, thetas: ndarray) -> ndarray:
+        """Return `terms` that are not counted; log r and g on the path from a reference."""
         terms = np.empty((len(thetas), 2))
         terms_of(self.target, np.ascontiguousarray(thetas), terms)
         return terms
 
-    def log_likelihoods(self, thetas: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, thetas: ndarray) -> ndarray:
         """Return ℓ of every row, or g on the path from a reference, nats; an error if +∞."""
-        terms = self.terms(thetas)
+        terms = self.evaluated(thetas)
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
             self.raise_at(0.0, theta)
         return terms[:, 1].copy()
 
-    def supported(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def supported(self, thetas: ndarray) -> tuple[ndarray, ndarray]:
         """Return the rows of draws that lie in S = {ℓ > −∞}, and their ℓ."""
         for theta in thetas[np.isinf(thetas).any(axis=1)]:
             self.density.prior.supports(self.jitted.unravel(theta))  # the error names the variable
@@ -68,9 +85,7 @@ class Problem:
         possible = ells > -np.inf
         return rows[possible], ells[possible]
 
-    def batches(
-        self, n: int, rng: np.random.Generator
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def batches(self, n: int, rng: Generator) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
         """Yield batches of n draws with their `supported` rows, until ``stop`` is set."""
         in_vain = 0
         while not self.stop[0]:
@@ -81,11 +96,9 @@ class Problem:
                 raise self.impossible(draws, in_vain)
             yield draws, rows, ells
 
-    def accepted(
-        self, n: int, batch: int, rng: np.random.Generator
-    ) -> tuple[list[np.ndarray], list[int]]:
+    def accepted(self, n: int, batch: int, rng: Generator) -> tuple[list[ndarray], list[int]]:
         """Return n draws in S, and how many draws each took; fewer than n if stopped."""
-        thetas: list[np.ndarray] = []
+        thetas: list[ndarray] = []
         trials: list[int] = []
         waited = 0
         for draws, rows, _ in self.batches(batch, rng):
@@ -96,7 +109,7 @@ class Problem:
                 break
         return thetas[:n], trials[:n]
 
-    def impossible(self, thetas: np.ndarray, n_draws: int) -> ValueError:
+    def impossible(self, thetas: ndarray, n_draws: int) -> ValueError:
         """Return the error to raise if ℓ = −∞ at all of ``n_draws`` draws, with examples."""
         if self._has_reference:
             return ValueError(
@@ -106,9 +119,58 @@ class Problem:
         points = [self.jitted.unravel(row) for row in thetas[:20]]
         return self.density.impossible(points, n_draws, self.data)
 
-    def raise_at(self, beta: float, theta: np.ndarray) -> None:
+    def raise_at(self, beta: float, theta: ndarray) -> None:
         """Raise a FloatingPointError that names the variables whose log density is +∞ at θ."""
         raise self.density.infinite(self.jitted.unravel(theta), beta, self.data)
+
+    def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
+        """ℓ and its gradient."""
+        (value,), (gradient,) = self.slopes(theta[None], whole=False)
+        return float(value), gradient
+
+    @contextmanager
+    def _counting(self, n: int) -> Iterator[None]:
+        """Count n evaluations, and time the first calls, since to read the clock can take longer.
+
+        The least time counts, since calls for few states take longer for each.
+        """
+        if self.stop[0]:
+            raise Stopped
+        self.evaluations += n
+        is_timed = n > 0 and self._n_timed < 32
+        started = time.thread_time() if is_timed else np.nan
+        yield
+        if is_timed:
+            self.seconds = np.fmin(self.seconds, (time.thread_time() - started) / n)
+            self._n_timed += 1
+
+    def terms(self, thetas: ndarray) -> ndarray:
+        """Return log p and ℓ of every row, shape (rows, 2)."""
+        with self._counting(len(thetas)):
+            return self.evaluated(thetas)
+
+    def slopes(self, thetas: ndarray, *, whole: bool = True) -> tuple[ndarray, ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), and its gradient; or ℓ alone."""
+        return self._filled(partial(slopes_of, self.target, whole), thetas)
+
+    def _filled(self, fill: Callable[..., None], thetas: ndarray) -> tuple[ndarray, ndarray]:
+        values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
+        with self._counting(len(thetas)):
+            fill(np.ascontiguousarray(thetas), values, gradients)
+        return values, gradients
+
+    def slopes_in(self, latent: ndarray) -> Slopes:
+        """Return a function like `slopes`, with gradients in some elements of θ and zeros else.
+
+        If rows differ in these elements alone, the part without them is computed once.
+        """
+        conditional = self.jitted.conditional(latent)
+        if conditional is None:
+            return self.slopes
+        if not self._is_conditional:
+            self._is_conditional, self.seconds, self._n_timed = True, np.nan, 0
+        others = np.setdiff1d(np.arange(self.jitted.size), latent)
+        return partial(self._filled, partial(conditional_slopes, conditional, self.target, others))
 
 
 @njit(nogil=True, cache=True)
@@ -122,79 +184,8 @@ def terms_of(target, thetas, terms):
         copy_vector(state.terms, terms[j])
 
 
-class Counted(Density):
-    """log p + ℓ of a problem that starts at the prior; calls are counted, and stopped by Ctrl-C."""
-
-    evaluations = 0
-    seconds = np.nan
-
-    def __init__(self, problem: Problem):
-        super().__init__()
-        self._problem, self.has_gradient = problem, problem.has_gradient
-        self._is_conditional, self._n_timed = False, 0
-
-    def draw_prior(self, n: int, rng: Generator) -> ndarray:
-        """Draw θ from the prior, one a row."""
-        return self._problem.draw(n, rng)
-
-    def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
-        """ℓ and its gradient."""
-        (value,), (gradient,) = self.slopes(theta[None], whole=False)
-        return float(value), gradient
-
-    @contextmanager
-    def _counting(self, n: int) -> Iterator[None]:
-        """Count n evaluations, and time the first calls, since to read the clock can take longer.
-
-        The least time counts, since calls for few states take longer for each.
-        """
-        if self._problem.stop[0]:
-            raise Stopped
-        self.evaluations += n
-        is_timed = n > 0 and self._n_timed < 32
-        started = time.thread_time() if is_timed else np.nan
-        yield
-        if is_timed:
-            self.seconds = np.fmin(self.seconds, (time.thread_time() - started) / n)
-            self._n_timed += 1
-
-    def terms(self, thetas: ndarray) -> ndarray:
-        """Return log p and ℓ of every row, shape (rows, 2)."""
-        with self._counting(len(thetas)):
-            return self._problem.terms(thetas)
-
-    def slopes(self, thetas: ndarray, *, whole: bool = True) -> tuple[ndarray, ndarray]:
-        """Return log p + ℓ of every row, shape (rows,), and its gradient; or ℓ alone."""
-        values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
-        with self._counting(len(thetas)):
-            rows = np.ascontiguousarray(thetas)
-            slopes_of(self._problem.target, rows, whole, values, gradients)
-        return values, gradients
-
-    def slopes_in(self, latent: ndarray) -> Slopes:
-        """Return a function like `slopes`, with gradients in some elements of θ and zeros else.
-
-        If rows differ in these elements alone, the part without them is computed once.
-        """
-        conditional = self._problem.jitted.conditional(latent)
-        if conditional is None:
-            return self.slopes
-        if not self._is_conditional:
-            self._is_conditional, self.seconds, self._n_timed = True, np.nan, 0
-        others = np.setdiff1d(np.arange(self._problem.jitted.size), latent)
-
-        def slopes(thetas: ndarray) -> tuple[ndarray, ndarray]:
-            values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
-            with self._counting(len(thetas)):
-                rows, target = np.ascontiguousarray(thetas), self._problem.target
-                conditional_slopes(conditional, target, rows, others, values, gradients)
-            return values, gradients
-
-        return slopes
-
-
 @njit(nogil=True, cache=True)
-def slopes_of(target, thetas, whole, values, gradients):
+def slopes_of(target, whole, thetas, values, gradients):
     """Write log p + ℓ of every row of continuous θ, or ℓ alone, and the gradients."""
     size = thetas.shape[1]
     state = make_state(size, size)
@@ -210,7 +201,7 @@ def slopes_of(target, thetas, whole, values, gradients):
 
 
 @njit(nogil=True, cache=True)
-def conditional_slopes(conditional, target, thetas, others, values, gradients):
+def conditional_slopes(conditional, target, others, thetas, values, gradients):
     """Write log p + ℓ of every row of θ, and the gradients, by a density in two parts."""
     size, data, interval = thetas.shape[1], target.data, target.interval
     first = np.empty((2, conditional.held))

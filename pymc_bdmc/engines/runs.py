@@ -1,14 +1,15 @@
 """One run on given data: its starts, its annealing, and its further moves at β = 1."""
 
 import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
 from scipy.special import softmax
 
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.density.graph import row_ends
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS, MOST_TRIALS
-from pymc_bdmc.engines.problem import Counted, Problem
+from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
-from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
 from pymc_bdmc.run.chain import INFINITE, STOPPED, Plan, Table, anneal_chain, anneal_population
 from pymc_bdmc.run.loop import Record, Stopped
@@ -18,13 +19,8 @@ from pymc_bdmc.run.tasks import AnnealTask
 FRESH_STRIDE = 4
 """Least number of transitions of a chain between moves to fresh prior draws. Chosen."""
 
-Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
-"""Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
 
-
-def annealed(
-    problem: Problem, moves: CompiledKernel, task: AnnealTask, rng: np.random.Generator
-) -> Run | None:
+def annealed(problem: Problem, task: AnnealTask, rng: Generator) -> Run | None:
     """Anneal one run from its own starts; None if it was stopped."""
     table: Table = task.tuning.kernels
     betas, n, reverse = task.betas, task.particles, task.direction is Direction.REVERSE
@@ -42,9 +38,9 @@ def annealed(
             places(len(betas) - 1), draws, stride, rows > 0,
         )  # fmt: skip
         record = Record(len(betas) - 1, n, 2)
-        ends, weights, ancestors = run_plan(problem, moves, plan, starts, rng, record)
+        ends, weights, ancestors = run_plan(problem, plan, starts, rng, record)
         if task.further_moves:
-            trace, cost = at_the_end(problem, moves, table, ends, task.further_moves, rng)
+            trace, cost = at_the_end(problem, table, ends, task.further_moves, rng)
             if problem.stop[0]:
                 return None
             record.gradients += cost
@@ -59,14 +55,14 @@ def annealed(
 
 
 def run_plan(
-    problem: Problem, moves: CompiledKernel, plan: Plan, starts: np.ndarray,
-    rng: np.random.Generator, record: Record,
-) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    problem: Problem, plan: Plan, starts: ndarray, rng: Generator, record: Record
+) -> tuple[ndarray, ndarray, int]:
     """Run a chain or a population, and fill the record; return ends, weights and ancestors.
 
     In reverse the first particle is annealed to the prior, and then the others to β = 1.
     """
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
+    target, moves = problem.target, problem.moves
     trail = np.empty((plan.places.sum() if plan.reverse and len(ends) > 1 else 0, ends.shape[1]))
 
     def check(gradients: int, status: int, arrival: int) -> None:
@@ -78,11 +74,13 @@ def run_plan(
 
     if plan.reverse or len(ends) == 1:
         records = record.mean, record.acceptance, record.divergences, trail
-        check(*anneal_chain(problem.target, moves, plan, ends[0], rng, problem.stop, records))
+        check(
+            *anneal_chain(problem.target, problem.moves, plan, ends[0], rng, problem.stop, records)
+        )
         record.highest[:] = record.mean
     if len(ends) > 1:
         weights, ancestors, *found = anneal_population(
-            problem.target, moves, plan, ends, rng, problem.stop, record.arrays, trail
+            target, moves, plan, ends, rng, problem.stop, record.arrays, trail
         )
         check(*found)
     return ends, weights, ancestors
@@ -90,14 +88,14 @@ def run_plan(
 
 def _stride(problem: Problem, n_betas: int) -> int:
     """Number of transitions between moves of a chain to fresh prior draws."""
-    most = 512 if problem.density.prior.batches else 32  # draws one by one take longer; chosen
+    most = 512 if problem.density.prior.batch else 32  # draws one by one take longer; chosen
     return max(FRESH_STRIDE, -(-n_betas // most))
 
 
 def start_of_chain(
-    problem: Problem, task: AnnealTask, n_fresh: int, rng: np.random.Generator
-) -> Starts:
-    """Return the start of a chain, with prior draws to which it may move."""
+    problem: Problem, task: AnnealTask, n_fresh: int, rng: Generator
+) -> tuple[ndarray, ndarray, int | ndarray]:
+    """Return the start of a chain, prior draws to which it may move, and how many it took."""
     spent = 0
     draws = problem.draw(n_fresh + 1, rng)
     if task.start is not None:
@@ -118,13 +116,15 @@ def start_of_chain(
     return draws[[place]], fresh, np.array(trials)
 
 
-def _first_supported(problem: Problem, thetas: np.ndarray) -> int | None:
+def _first_supported(problem: Problem, thetas: ndarray) -> int | None:
     """Index of the first row in S."""
     return next((i for i in range(len(thetas)) if len(problem.supported(thetas[[i]])[0])), None)
 
 
-def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Starts:
-    """Return the starts of particles, without further prior draws."""
+def starts_of_particles(
+    problem: Problem, task: AnnealTask, rng: Generator
+) -> tuple[ndarray, ndarray, int | ndarray]:
+    """Return the starts of particles, no further prior draws, and how many each start took."""
     n = task.particles
     kept = [] if task.start is None else [problem.jitted.ravel(task.start)]
     needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
@@ -136,44 +136,46 @@ def starts_of_particles(problem: Problem, task: AnnealTask, rng: np.random.Gener
 
 
 def at_the_end(
-    problem: Problem, moves: CompiledKernel, table: Table, thetas: np.ndarray, n: int,
-    rng: np.random.Generator, *, adapts: bool = False,
-) -> tuple[Trace, int]:  # fmt: skip
+    problem: Problem, table: Table, thetas: ndarray, n: int, rng: Generator, *, adapts: bool = False
+) -> tuple[Trace, int]:
     """Return the states of every row after each of n moves at β = 1, and gradient counts."""
     trace = empty_trace(n, thetas, problem.jitted.n_continuous)
     last = Setting(1.0, table.row(-1), np.empty(0), False)
     *_, gradients = move_population(
-        problem.target, moves, last, thetas.copy(), adapts, rng, problem.stop, trace
+        problem.target, problem.moves, last, thetas.copy(), adapts, rng, problem.stop, trace
     )
     return trace, gradients
 
 
-def _by_row(betas: np.ndarray, rows: int, record: Record) -> np.ndarray | None:
+def _by_row(betas: ndarray, rows: int, record: Record) -> ndarray | None:
     """Return the parts of log Ẑ that came with each row, if the temperatures end with each."""
-    ends = row_ends(betas, rows) if rows else None
-    if ends is None:
+    if not rows:
+        return None
+    ends = np.arange(1, rows + 1) / rows
+    completing = np.minimum(np.searchsorted(betas, ends - 1e-9), len(betas) - 1)
+    if not np.allclose(betas[completing], ends, rtol=0, atol=1e-9):
         return None
     gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
-    return np.add.reduceat(gains, [0, *ends[:-1]])
+    return np.add.reduceat(gains, [0, *completing[:-1]])
 
 
-def weighted_draws(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+def weighted_draws(problem: Problem, task: AnnealTask, rng: Generator) -> Run | None:
     """Return draws with importance weights, θ* among them in a reverse run; None if stopped."""
-    reference, n, density = task.tuning.reference, task.particles, Counted(problem)
+    reference, n = task.tuning.reference, task.particles
     of_start: dict[str, float] = {}
     try:
-        thetas, log_r = reference.sample(n, rng, density)
+        thetas, log_r = reference.sample(n, rng, problem)
         if task.start is not None:
             thetas[0] = problem.jitted.ravel(task.start)
             if task.burn_in:
-                thetas[0], distance = metropolis(thetas[0], reference, density, task.burn_in, rng)
+                thetas[0], distance = metropolis(thetas[0], reference, problem, task.burn_in, rng)
                 of_start["start_distance"] = distance
-            log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
-        g = log_weights_at(thetas, log_r, density)
+            log_r[0] = reference.log_density(thetas[:1], problem, rng)[0]
+        g = log_weights_at(thetas, log_r, problem)
     except Stopped:
         return None
     for theta in thetas[~(g < np.inf)]:
         problem.raise_at(1.0, theta)
     if task.start is not None:
         of_start["log_e_value"] = log_e_value(softmax(g))
-    return importance_run(g, problem.jitted.unravel(thetas), density.evaluations, of_start)
+    return importance_run(g, problem.jitted.unravel(thetas), problem.evaluations, of_start)

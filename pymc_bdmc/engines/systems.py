@@ -1,6 +1,8 @@
 """Kernels of a PyMC model outside of runs: applied singly, or in simulated tempering."""
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import CompiledKernel, Setting
+from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.run.chain import Table
 
@@ -31,15 +33,13 @@ class TunedKernel:
     def __init__(
         self,
         problem: Problem,
-        moves: CompiledKernel,
         table: Table,
         betas: np.ndarray,
         reverse: bool = False,
         draws: np.ndarray | None = None,
         stride: int = 1,
     ):
-        self._problem, self._moves, self._betas, self._reverse = problem, moves, betas, reverse
-        self._table, self._whole = table.at(betas), table
+        self._problem, self._table, self._reverse = problem, table.at(betas), reverse
         self._draws, self._stride = draws, stride
 
     def reset(self, rng: np.random.Generator) -> None:
@@ -50,64 +50,55 @@ class TunedKernel:
     def step(self, t: int, point: Point) -> tuple[Point, Move]:
         """Apply K_t to a point."""
         target, jitted = self._problem.target, self._problem.jitted
-        thetas, terms = jitted.ravel(point)[None], np.empty((1, 2))
+        thetas = jitted.ravel(point)[None]
         if jitted.rows:
-            target.interval[:] = self._betas[t - 1 : t + 1]
+            target.interval[:] = self._table.betas[t - 1 : t + 1]
         row = Table(*(each[t : t + 1] for each in self._table))
         draw, (place, rest) = np.empty(0), divmod(t, self._stride)
         if self._draws is not None and not rest and place <= len(self._draws):
             draw = self._draws[place - 1]
-        move = move_rows(target, self._moves, row, draw, self._reverse, thetas, self._rng, terms)
-        if not terms.sum() < np.inf:
-            self._problem.raise_at(self._betas[t], thetas[0])
+        _, move = _moved(self._problem, row, thetas, self._rng, draw, self._reverse)
         return jitted.unravel(thetas[0]), Move(*move)
 
     def reversal(self) -> "TunedKernel":
         """Return the kernel with K_t† in place of every K_t."""
-        return TunedKernel(
-            self._problem, self._moves, self._whole, self._betas, not self._reverse, self._draws,
-            self._stride,
-        )  # fmt: skip
+        reversed_kernel = copy(self)
+        reversed_kernel._reverse = not self._reverse
+        return reversed_kernel
 
 
 States = tuple[list, np.ndarray]
 """Present states of all chains, and their ℓ, nats."""
 
 
+@dataclass(eq=False)
 class ModelSystem:
-    """A PyMC model as a `System`: exact prior draws, and moves by tuned kernels.
+    """A PyMC model as a `System`: exact prior draws, and moves by tuned kernels."""
 
-    ``ravel`` converts points to states. ``advance(states, betas, rng)`` moves each at its own β >
-    0, and returns the new states and all ℓ.
-    """
-
-    def __init__(
-        self,
-        density: TemperedDensity,
-        description: str,
-        ravel: Callable[[Point], Any],
-        advance: Callable[[list, np.ndarray, np.random.Generator], States],
-    ):
-        self._density, self.description = density, description
-        self._ravel, self._advance = ravel, advance
-        self.trials: list[int] = []
-        """Numbers of prior draws until one had ℓ > −∞, for each requested draw."""
+    density: TemperedDensity
+    description: str
+    ravel: Callable[[Point], Any]
+    """Converts points to states."""
+    advance: Callable[[list, np.ndarray, np.random.Generator], States]
+    """Moves every state at its own β > 0, and returns the new states and all ℓ."""
+    trials: list[int] = field(default_factory=list)
+    """Numbers of prior draws until one had ℓ > −∞, for each requested draw."""
 
     def _draw(self, chains: int, rng: np.random.Generator) -> list:
-        drawn = [self._density.draw_prior(each) for each in rng.spawn(chains)]
+        drawn = [self.density.draw_prior(each) for each in rng.spawn(chains)]
         self.trials += [trials for _, trials in drawn]
-        return [self._ravel(point) for point, _ in drawn]
+        return [self.ravel(point) for point, _ in drawn]
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> States:
         """Draw exactly from the prior restricted to ℓ > −∞."""
-        return self._advance(self._draw(chains, rng), np.zeros(chains), rng)
+        return self.advance(self._draw(chains, rng), np.zeros(chains), rng)
 
     def step(self, state: States, betas: np.ndarray, rng: np.random.Generator) -> States:
         """Apply the kernel of its own β to every chain; at β = 0 draw again from the prior."""
         states, redrawn = list(state[0]), np.flatnonzero(betas == 0)
         for j, new in zip(redrawn, self._draw(len(redrawn), rng), strict=True):
             states[j] = new
-        return self._advance(states, betas, rng)
+        return self.advance(states, betas, rng)
 
     def log_likelihood(self, state: States) -> np.ndarray:
         """Return ℓ of every chain, nats."""
@@ -115,16 +106,24 @@ class ModelSystem:
 
 
 def advance_compiled(
-    problem: Problem, moves: CompiledKernel, table: Table, states: list, betas: np.ndarray,
-    rng: np.random.Generator,
-) -> States:  # fmt: skip
+    problem: Problem, table: Table, states: list, betas: np.ndarray, rng: np.random.Generator
+) -> States:
     """Move flat states by compiled kernels, on the data that the density has now."""
-    problem, terms = problem.on(problem.density.present_data), np.empty((len(betas), 2))
-    thetas = np.array(states)
-    move_rows(problem.target, moves, table.at(betas), np.empty(0), False, thetas, rng, terms)
-    for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-        problem.raise_at(betas[j], thetas[j])
+    problem, thetas = problem.on(problem.density.present_data), np.array(states)
+    terms, _ = _moved(problem, table.at(betas), thetas, rng, np.empty(0))
     return list(thetas), terms[:, 1].copy()
+
+
+def _moved(
+    problem: Problem, table: Table, thetas: np.ndarray, rng: np.random.Generator,
+    draw: np.ndarray, reverse: bool = False,
+) -> tuple[np.ndarray, tuple]:  # fmt: skip
+    """Apply `move_rows` to states that must stay possible; return log p and ℓ, and its report."""
+    terms = np.empty((len(thetas), 2))
+    move = move_rows(problem.target, problem.moves, table, draw, reverse, thetas, rng, terms)
+    for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
+        problem.raise_at(table.betas[j], thetas[j])
+    return terms, move
 
 
 @njit(nogil=True, cache=True)

@@ -5,7 +5,7 @@ between these are set before every step. Values are on scales on which averages 
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
 
@@ -67,11 +67,11 @@ class _Hamiltonian(Adaptation):
 
 
 class _Scale(Adaptation):
-    """Access to the logarithm of one positive scale of the proposal."""
+    """Access to the logarithm of one positive scale; a new stage starts from other attributes."""
 
-    def __init__(self, attribute: str, *bookkeeping: str):
+    def __init__(self, attribute: str, at_start: Mapping[str, float], *bookkeeping: str):
         super().__init__(*bookkeeping)
-        self.attribute = attribute
+        self.attribute, self.at_start = attribute, at_start
 
     def read(self, step) -> Values:
         return {self.attribute: np.log(getattr(step, self.attribute))}
@@ -79,20 +79,12 @@ class _Scale(Adaptation):
     def write(self, step, values) -> None:
         setattr(step, self.attribute, np.exp(values[self.attribute]))
 
-
-class _MetropolisScale(_Scale):
-    """Access to the scale of Metropolis; adapts more often than PyMC's once in 100 steps."""
-
     def restart(self, step) -> None:
-        step.tune_interval = step.steps_until_tune = 25
+        for name, value in self.at_start.items():
+            setattr(step, name, value)
 
 
-class _SliceWidth(_Scale):
-    def restart(self, step) -> None:
-        step.n_tunes = 0.0  # else the running mean includes the other temperatures
-
-
-class _DifferentialEvolution(_MetropolisScale):
+class _DifferentialEvolution(_Scale):
     """Access to the scale and the past states; the kernel is invariant if no state is added."""
 
     def read(self, step) -> Values:
@@ -124,19 +116,24 @@ def adaptation(step) -> Adaptation:
     return Adaptation()
 
 
+_OFTEN = {"tune_interval": 25, "steps_until_tune": 25}
+"""Metropolis adapts every 25 steps, where PyMC waits for 100."""
+
 for _class, _access in {
     BaseHMC: _Hamiltonian("step_size", "iter_count", "divergences", upstream.DIVERGENCES),
-    Metropolis: _MetropolisScale(
+    Metropolis: _Scale(
         "scaling",
+        _OFTEN,
         "accept_rate_iter",
         "accepted_iter",
         "accepted_sum",
         "enum_dims",
         "steps_until_tune",
     ),
-    Slice: _SliceWidth("w"),
+    # Otherwise the running mean would include the other temperatures.
+    Slice: _Scale("w", {"n_tunes": 0.0}),
     DEMetropolisZ: _DifferentialEvolution(
-        "scaling", "accepted", "steps_until_tune", upstream.HISTORY
+        "scaling", _OFTEN, "accepted", "steps_until_tune", upstream.HISTORY
     ),
     BinaryMetropolis: Adaptation("accepted"),
     BinaryGibbsMetropolis: Adaptation("order"),
@@ -158,26 +155,16 @@ class StepParameters:
     def _temperatures(self) -> list[float]:
         return self.betas.tolist()  # plain floats compare faster than NumPy's
 
-    @cached_property
-    def _pieces(self) -> list[list[list[tuple]]]:
-        """(name, value, slope) of every parameter, by interval of β and step method."""
-        return [
-            [
-                [(name, low[name], (high[name] - low[name]) / span) for name in low]
-                for low, high in zip(*pair, strict=True)
-            ]
-            for span, *pair in zip(np.diff(self.betas), self.values, self.values[1:], strict=False)
-        ]
-
     def at(self, beta: float) -> list[Values]:
         """Return the parameters of every step method at β."""
         betas = self._temperatures
         above = bisect_left(betas, beta)
         if above == 0 or above == len(betas):
             return self.values[min(above, len(betas) - 1)]
+        span, before = betas[above] - betas[above - 1], beta - betas[above - 1]
         return [
-            {name: value + (beta - betas[above - 1]) * slope for name, value, slope in piece}
-            for piece in self._pieces[above - 1]
+            {name: low[name] + before * ((high[name] - low[name]) / span) for name in low}
+            for low, high in zip(*self.values[above - 1 : above + 1], strict=True)
         ]
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.adaptations import StepParameters, adaptation
-from pymc_bdmc.kernels.registry import compiled_kernel
+from pymc_bdmc.kernels.moves import compiled_kernel
 from pymc_bdmc.kernels.transition import NamedKernel
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]

@@ -12,7 +12,6 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base import VERSION
-from pymc_bdmc.density.approximation import Layout
 from pymc_bdmc.density.compiled import NotJittable
 from pymc_bdmc.density.draws import (
     all_draws,
@@ -22,6 +21,7 @@ from pymc_bdmc.density.draws import (
     lacking,
     order_of_labels,
 )
+from pymc_bdmc.density.graph import Layout
 from pymc_bdmc.density.identity import comparable_fingerprint
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average

@@ -1,7 +1,5 @@
 """Add up runs as they finish, with memory for one path only."""
 
-from copy import deepcopy
-
 import numpy as np
 
 from pymc_bdmc.base.types import Annealing, Point, Run
@@ -21,7 +19,7 @@ class Recorder:
         self._prior_draws: dict[int, np.ndarray] = {}
         self._rows: dict[int, np.ndarray] = {}
         self._judges_acceptance = judges_acceptance
-        self._moments = _Moments(len(betas))
+        self._moments = (0, *np.zeros((4, len(betas))))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
         self._gradients = self._next = self.n_finished = 0
         self._are_populations = False
@@ -55,19 +53,25 @@ class Recorder:
         self._waiting[first] = run
         while self._next in self._waiting:
             added = self._waiting.pop(self._next)
-            self._moments.add(added)
+            self._moments = _with_run(self._moments, added)
             self._next += np.size(added.log_weight)
 
     def collected(self, step_size: np.ndarray) -> Annealing:
         """Return everything recorded so far, with the step size of the kernel at every β."""
-        moments = deepcopy(self._moments)
+        moments = self._moments
         for place in sorted(self._waiting):  # an earlier run is missing
-            moments.add(self._waiting[place])
+            moments = _with_run(moments, self._waiting[place])
+        n, mean, squares, acceptance, sizes = moments
+        n = n or np.nan
         by_chain = {name: values.copy() for name, values in self._by_run.items()}
         by_chain["prior_draws"] = self._in_order(self._prior_draws)
         if self._rows:
             by_chain["row_log_weight"] = self._in_order(self._rows)
-        by_beta = moments.collected() | {
+        by_beta = {
+            "log_likelihood_path": np.where(n > 0, mean, np.nan),
+            "log_likelihood_sd": np.sqrt(squares / n),
+            "acceptance": acceptance / n,
+            "effective_size": sizes / n,
             "step_size": step_size,
             "divergences": self._divergences.copy(),
             "resamplings": self._resamplings.copy(),
@@ -86,35 +90,22 @@ class Recorder:
         return values if n > 1 else values[:, 0]
 
 
-class _Moments:
-    """Moments along β of runs that are added one by one."""
+def _with_run(moments: tuple, run: Run) -> tuple:
+    """Return the number of runs and their moments along β after one more run.
 
-    def __init__(self, n_betas: int):
-        self._n = 0
-        self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, n_betas))
-
-    def add(self, run: Run) -> None:
-        """Update the means and sums of squared deviations (Chan, Golub and LeVeque 1979)."""
-        n = np.size(run.log_weight)
-        self._n += n
-        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ may overflow
-            deviation = run.log_likelihood - self._mean
-            self._mean += deviation * n / self._n
-            self._squares += n * (deviation * (run.log_likelihood - self._mean))
-            self._squares += n * np.square(run.log_likelihood_sd)
-        self._sizes += n * run.effective_size
-        known = _known_parts(run)
-        self._acceptance += n * known.mean(axis=1) if known.size else np.nan
-
-    def collected(self) -> dict[str, np.ndarray]:
-        """Return mean and sd of ℓ, mean acceptance and effective size; NaN without runs."""
-        n = self._n or np.nan
-        return {
-            "log_likelihood_path": np.where(self._n, self._mean, np.nan),
-            "log_likelihood_sd": np.sqrt(self._squares / n),
-            "acceptance": self._acceptance / n,
-            "effective_size": self._sizes / n,
-        }
+    They are the mean of ℓ, its sum of squared deviations (Chan, Golub and LeVeque 1979), and the
+    sums of acceptances and effective sizes.
+    """
+    n_before, mean, squares, acceptance, sizes = moments
+    n = np.size(run.log_weight)
+    with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ may overflow
+        deviation = run.log_likelihood - mean
+        mean = mean + deviation * n / (n_before + n)
+        squares = squares + n * (deviation * (run.log_likelihood - mean))
+        squares = squares + n * np.square(run.log_likelihood_sd)
+    known = _known_parts(run)
+    acceptance = acceptance + (n * known.mean(axis=1) if known.size else np.nan)
+    return n_before + n, mean, squares, acceptance, sizes + n * run.effective_size
 
 
 def _known_parts(run: Run) -> np.ndarray:

@@ -22,7 +22,7 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.call import session
 from pymc_bdmc.lattice import LatticeChains, Potts
 from pymc_bdmc.rbm import RBM, MachineChains
-from pymc_bdmc.run.blocks import BlockSystem
+from pymc_bdmc.run.loop import BlockSystem
 
 rng = np.random.default_rng(1)
 MACHINE = RBM(rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 40)) / 5)

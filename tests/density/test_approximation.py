@@ -10,8 +10,9 @@ from pymc.blocking import DictToArrayBijection
 from scipy import stats
 
 from pymc_bdmc.base.types import stack
-from pymc_bdmc.density.approximation import Approximation, Layout, make_approximation
+from pymc_bdmc.density.approximation import Approximation, make_approximation, places, ravel
 from pymc_bdmc.density.draws import posterior_draws
+from pymc_bdmc.density.graph import Layout
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.models import interpreted
 
@@ -52,7 +53,7 @@ def test_elements_are_in_the_order_of_pymc(model, layout):
     flat = DictToArrayBijection.map(point).data
     assert layout.size == 10
     many = {name: np.stack([value, value]) for name, value in point.items()}
-    assert (layout.ravel("draws", many) == flat).all()
+    assert (ravel("draws", many, layout) == flat).all()
     for name, value in layout.unravel(flat[None]).items():
         assert (value[0] == point[name]).all()
 
@@ -67,13 +68,13 @@ def test_results_of_pm_fit(model, layout, method):
         mean, covariance = group.mean.eval(), group.cov.eval()
     names = [name for name, *_ in group.ordering.values()]
     found = make_approximation(fitted, layout, 400, rng())
-    places = layout.places(names)
-    q = stats.multivariate_normal(mean[places], covariance[np.ix_(places, places)])
+    order = places({name: np.prod(layout.shapes[name], dtype=int) for name in names}, layout)
+    q = stats.multivariate_normal(mean[order], covariance[np.ix_(order, order)])
     assert np.allclose(found.log_density, q.logpdf(found.draws))
     assert np.allclose(found.log_q(found.draws[:5]), found.log_density[:5])
-    scores = (found.draws.mean(axis=0) - mean[places]) / np.sqrt(np.diag(covariance)[places] / 400)
+    scores = (found.draws.mean(axis=0) - mean[order]) / np.sqrt(np.diag(covariance)[order] / 400)
     assert np.abs(scores).max() < 5  # α = 6e-6 over ten elements
-    theirs = layout.ravel("draws", {k: np.asarray(v) for k, v in drawn.items()})
+    theirs = ravel("draws", {k: np.asarray(v) for k, v in drawn.items()}, layout)
     assert np.abs((theirs.mean(axis=0) - q.mean) / np.sqrt(np.diag(q.cov) / 2000)).max() < 5
 
 
@@ -94,7 +95,7 @@ def test_pairs(layout):
     flat = make_approximation((draws, NORMAL.logpdf), layout, 10, rng())
     known = make_approximation((as_dataset, NORMAL.logpdf(draws)), layout, 10, rng())
     named = make_approximation(
-        (by_name, lambda points: NORMAL.logpdf(layout.ravel("points", points))), layout, 10, rng()
+        (by_name, lambda points: NORMAL.logpdf(ravel("points", points, layout))), layout, 10, rng()
     )
     for found in (flat, known, named):
         assert (found.draws == draws).all()
@@ -175,7 +176,7 @@ def same_draws(found, tree, layout, density):
     points = [
         density.unconstrain(dict(zip(names, v, strict=True))) for v in zip(*values, strict=True)
     ]
-    theirs = layout.ravel("tree", stack(points))
+    theirs = ravel("tree", stack(points), layout)
     variances = [found.draws.var(axis=0), theirs.var(axis=0)]
     sizes = [len(found.draws), len(theirs)]
     shift = (found.draws.mean(axis=0) - theirs.mean(axis=0)) / np.sqrt(

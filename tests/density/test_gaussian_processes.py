@@ -11,7 +11,6 @@ from pymc_bdmc.density import compiled
 from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.problem import Counted
 from tests.models import interpreted
 
 X = np.linspace(0.0, 1.0, 6)[:, None]
@@ -96,7 +95,7 @@ def compare(model, engine):
     right_terms = np.array([each[:2] for each in right])
     slopes = np.array([np.concatenate([part.ravel() for part in each[2:]]) for each in right])
 
-    density = Counted(engine.on(engine.density.data))
+    density = engine.on(engine.density.data)
     thetas = np.array([engine.jitted.ravel(draw) for draw in draws])
     np.testing.assert_allclose(density.terms(thetas), right_terms, rtol=1e-9)
     latent = np.flatnonzero(engine.jitted.elements_of(latent_variables(model)))

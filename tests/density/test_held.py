@@ -15,7 +15,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.density.compiled import fixed_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.problem import Counted, conditional_slopes
+from pymc_bdmc.engines.problem import conditional_slopes
 from pymc_bdmc.fits.fit import EVEN
 from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
@@ -42,7 +42,7 @@ def process():
 def test_two_parts_equal_one_density(process):
     """On two data sets. Twin: the covariance of the first row for all rows."""
     engine = CompiledEngine(TemperedDensity(process))
-    density = Counted(engine.on({"y": np.stack([DATA, DATA[::-1]])}))
+    density = engine.on({"y": np.stack([DATA, DATA[::-1]])})
     latent = np.arange(1, 7)
     thetas = np.random.default_rng(0).normal(size=(6, 7))
     thetas[:3, 0] = thetas[0, 0]
@@ -55,7 +55,7 @@ def test_two_parts_equal_one_density(process):
 
     wrong, conditional = np.empty(6), engine.jitted.conditional(latent)
     target, never = engine.on({"y": np.stack([DATA, DATA[::-1]])}).target, latent[:0]
-    conditional_slopes(conditional, target, thetas, never, wrong, np.empty((6, 7)))
+    conditional_slopes(conditional, target, never, thetas, wrong, np.empty((6, 7)))
     np.testing.assert_allclose(wrong[:3], values[:3], rtol=1e-12)
     assert (np.abs(wrong[3:] - values[3:]) > 1e-3).all()
 

@@ -332,7 +332,7 @@ def _dependent_sizes():
 def test_many_draws_at_once_are_draws():
     """Two-sample tests of every element against one draw at a time; α = 1e-3 over all of them."""
     sampler = ForwardSampler(TemperedModel.from_model(_dependent_sizes()))
-    assert sampler.batches
+    assert sampler.batch
     many = sampler.draw_many(4000, np.random.default_rng(1))
     sampler.seed(np.random.default_rng(2))
     singles = [sampler.draw()[0] for _ in range(1000)]
@@ -374,7 +374,7 @@ def _careless_draws():
 @pytest.mark.parametrize("build", [_autoregression, _careless_draws])
 def test_what_cannot_be_batched_is_drawn_one_by_one(build):
     sampler = ForwardSampler(TemperedModel.from_model(build()))
-    assert not sampler.batches
+    assert not sampler.batch
     draws = sampler.draw_many(400, np.random.default_rng(1))
     rest = draws["path"].reshape(400, -1)[:, 0] - draws.get("mu", 0.0)
     assert stats.kstest(rest, "norm").pvalue > 1e-3  # α

@@ -116,7 +116,6 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
             thetas, draws, _ = runs.starts_of_particles(problem, task, rng)
         kernel = TunedKernel(
             problem,
-            engine.moves,
             tuning.kernels,
             betas,
             twin and particles == 1,

@@ -17,7 +17,6 @@ from scipy.special import digamma, logsumexp, polygamma, softmax
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, problem
-from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits import adapt, draws, modes
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits.fit import share_beyond
@@ -53,7 +52,7 @@ class Skewed:
         self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
 
     def density(self):
-        return Counted(self.engine.on(self.engine.density.data))
+        return self.engine.on(self.engine.density.data)
 
     def posterior(self, rng, n):
         return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))
@@ -478,17 +477,16 @@ def test_a_density_that_is_infinite_has_no_fit():
     assert "+∞ at some prior draws" in found.reason
 
 
-class Mixture(Counted):
+class Mixture(problem.Problem):
     """A mixture of normals with the interface of a model's density; all of it is the likelihood."""
 
     def __init__(self, log_density):
-        super().__init__(
-            SimpleNamespace(
-                terms=lambda thetas: np.array([(0.0, log_density(theta)[0]) for theta in thetas]),
-                draw=None, stop=np.zeros(1), has_gradient=True,
-            )
-        )  # fmt: skip
+        jitted, moves = SimpleNamespace(n_continuous=1), SimpleNamespace(needs_gradient=True)
+        super().__init__(None, jitted, moves, None, {}, np.zeros(1))
         self.log_density = log_density
+
+    def evaluated(self, thetas):
+        return np.array([(0.0, self.log_density(theta)[0]) for theta in thetas])
 
     def __call__(self, theta):
         with self._counting(1):

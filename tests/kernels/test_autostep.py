@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from pymc_bdmc.kernels import autostep
+from pymc_bdmc.kernels.moves import join
 from pymc_bdmc.kernels.state import (
     Parameters,
     Target,
@@ -69,7 +69,7 @@ def there_and_back(join):
 
 def test_steps_lead_back():
     """From the far end, with the momentum reversed, however often the step size was halved."""
-    errors, gradients = there_and_back(autostep.join)
+    errors, gradients = there_and_back(join)
     joined = ~np.isnan(errors)
     assert joined.mean() > 0.75
     halvings = (gradients[joined] - 2) // 4  # each costs two gradients at either end

@@ -298,6 +298,6 @@ def test_broken_discrete_moves_are_exposed(fault):
 def test_a_kernel_compiles_its_own_moves_only():
     """And each of them once: numba would make another copy for every constant that is handed on."""
     twin = compile_kernels(modules=MOVES)
-    assert twin.METROPOLIS.compiled.transitions.__wrapper_address__()
+    assert twin.KERNELS["metropolis"].compiled.transitions.__wrapper_address__()
     found = {name: len(getattr(twin, name).signatures) for name in ("discrete_scan", *KERNELS)}
     assert found == dict.fromkeys(KERNELS, 0) | {"discrete_scan": 1, "metropolis": 1}

@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.problem import Counted
 from pymc_bdmc.fits.fit import Fitting
 from pymc_bdmc.fits.nested import Marginal, NoFit, fit_nested, refit_nested, wrong_modes
 from pymc_bdmc.reference import nested
@@ -62,7 +61,7 @@ class Fitted:
 
     def __init__(self, model, seed=1):
         self.engine = CompiledEngine(TemperedDensity(model))
-        self.density = Counted(self.engine.on(self.engine.density.data))
+        self.density = self.engine.on(self.engine.density.data)
         self.split = self.engine._structure
         self.again(seed)
 
@@ -117,7 +116,7 @@ def test_large_counts_have_a_mode(counts, monkeypatch, halvings, why):
     if halvings:
         monkeypatch.setattr(nested, "MOST_HALVINGS", halvings)
     data = {"y": np.array([2_000_000, 1_500_000, 3_000_000])}
-    density, rng = Counted(counts.engine.on(data)), np.random.default_rng(1)
+    density, rng = counts.engine.on(data), np.random.default_rng(1)
     prior = density.draw_prior(256, rng)
     with pytest.raises(NoFit, match=why) if why else nullcontext():
         refit_nested(density, counts.reference, prior, rng)
@@ -546,7 +545,7 @@ def test_a_share_of_the_prior_bounds_the_weights():
     """Log ML by quadrature is −2.4198. Twin: without the prior weights exceed their bound."""
     engine = CompiledEngine(TemperedDensity(separated()))
     assert engine._structure.has_heavy_tails
-    density, rng = Counted(engine.on(engine.density.data)), np.random.default_rng(1)
+    density, rng = engine.on(engine.density.data), np.random.default_rng(1)
     prior = density.draw_prior(256, rng)
     fit = Fitting(density, prior, engine._structure, rng).first(None)
     reference = fit.tuning.reference
