@@ -11,9 +11,15 @@ from scipy.special import expit, softmax
 from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.estimators import predictive_densities
 from pymc_bdmc.results.checks.missed import short_on_simulated
-from pymc_bdmc.results.evidence import estimates_of, recommended_log_ml
 from pymc_bdmc.results.finding import Table, outwards
-from pymc_bdmc.results.log_ml import Z95, WithInterval, log_ml_of, plus_minus
+from pymc_bdmc.results.log_ml import (
+    Z95,
+    WithInterval,
+    estimates_of,
+    log_ml_of,
+    plus_minus,
+    recommended_log_ml,
+)
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.sandwich import certified_of, gap_of
 

@@ -26,8 +26,8 @@ from pymc_bdmc.estimators import (
     total_variation_bound,
     total_variation_of_divergence,
 )
-from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import MAX_CHANCE, Table
+from pymc_bdmc.results.log_ml import recommended_log_ml
 from pymc_bdmc.results.particles import Unconstrained, check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.sandwich import certified_of

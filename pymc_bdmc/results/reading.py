@@ -1,6 +1,5 @@
 """Read a result once: its attributes as fields, and its runs; nothing else touches the DataTree."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
@@ -183,7 +182,7 @@ class Reading:
     path: str = ""
     schedule: str = "unknown"
     step: str = "unknown"
-    kernels: str | None = None  # names of the moves, in order; `step` names their variables too
+    kernels: str = ""  # names of the moves, in order; `step` names their variables too
     is_compiled: int = 0
     particles: int | None = None  # N; None for a system whose runs are single chains
     simulate: str = ""
@@ -303,11 +302,8 @@ class Reading:
 
     @property
     def moves(self) -> Moves:
-        """Return the kernels of a transition; of an older result they are read from `step`."""
-        if self.kernels is not None:
-            return Moves(bool(self.is_compiled), tuple(self.kernels.split(", ")))
-        names = re.findall(r"(?:^|> )([^(>]+)\(", self.step.removeprefix("compiled "))
-        return Moves(self.step.startswith("compiled"), tuple(names))
+        """Return the kernels of a transition."""
+        return Moves(bool(self.is_compiled), tuple(self.kernels.split(", ")))
 
     @property
     def cost(self) -> tuple[int, float]:
@@ -517,9 +513,7 @@ class Reading:
         if "agreement" not in self.groups:
             return {}
         kept = self.groups["agreement"]
-        found = {name: kept.attrs[name] for name in ("status", "text", "too_low")}
-        contradicts = bool(kept.attrs.get("contradicts", False))
-        return found | {"table": kept.to_dataframe(), "contradicts": contradicts}
+        return {**kept.attrs, "table": kept.to_dataframe()}
 
     @property
     def too_low(self) -> float:

@@ -54,9 +54,6 @@ DOUBTS: list[Check] = [
 ]  # fmt: skip
 """Checks that `diagnose` lists, the gravest first."""
 
-OF_TEMPERING: list[Check] = [cut_short, few_passages, uneven_visits]
-"""Checks that `diagnose` lists for a result of `temper`."""
-
 OF_REAL_DATA: list[Check] = [two_paths, divergences, ends, draws]
 """Checks of `verdict` on runs on the real data."""
 
@@ -127,7 +124,7 @@ def doubts_of(read: Reading) -> list[Finding]:
     """Return the doubts about a result, the gravest first."""
     if not read.is_tempering and Reading.annealed(read).is_null:
         return []
-    checks = OF_TEMPERING if read.is_tempering else DOUBTS
+    checks = [cut_short, few_passages, uneven_visits] if read.is_tempering else DOUBTS
     return [finding for check in checks for finding in check(read)]
 
 

@@ -16,8 +16,8 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.paths import DataPath
 from pymc_bdmc.results.compare import pointwise
-from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import MAX_CHANCE, Table
+from pymc_bdmc.results.log_ml import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweightedModel, Reweighting, built, model_of_runs
 from pymc_bdmc.sampling import sample_bdmc

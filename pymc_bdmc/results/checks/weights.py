@@ -15,14 +15,11 @@ from pymc_bdmc.results.checks.runs import (
     kernel_left,
     more_particles,
 )
-from pymc_bdmc.results.evidence import tempering_rows
 from pymc_bdmc.results.finding import MAX_CHANCE, Finding, Remedy, half_interval
+from pymc_bdmc.results.log_ml import tempering_rows
 from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
 from pymc_bdmc.simulations import Given
-
-WINDOWS = 10
-"""Half of the gap opens suddenly if it does so within a tenth of the temperatures; chosen."""
 
 OTHER_DATA = Remedy(
     "a fit to your data needs no annealing, but fits to some simulated data sets do. Simulate data "
@@ -153,10 +150,10 @@ def wide_part(read: Reading) -> tuple[str, bool]:
         apart = (reverse - forward).mean("dataset").values[:-1]
     betas = forward["beta"].values
     opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
-    width = max(1, len(apart) // WINDOWS)
-    inside = opened[width:] - opened[:-width]
-    if len(apart) < WINDOWS or not min(gap(read)[0], opened[-1]) > 1:
+    if len(apart) < 10 or not min(gap(read)[0], opened[-1]) > 1:
         return "", False
+    width = len(apart) // 10  # half of a gap that opens in a tenth of the path is sudden; chosen
+    inside = opened[width:] - opened[:-width]
     first = int(np.argmax(inside))
     share = inside[first] / opened[-1]
     if not share > 0.5:
