@@ -277,17 +277,12 @@ def _certified_factors(reads: Mapping[str, Reading], names: pd.Index) -> pd.Data
     """Return intervals of log Bayes factors against the first name, if all bounds are finite."""
     # The first name depends on the results, so the bounds of all of them must hold.
     confidence = 1 - (1 - 0.95) / len(reads)
-    bounds = {
-        name: certified_of(reads[name], confidence).loc[(reads[name].main, 0), ["lower", "upper"]]
-        for name in names
-    }
-    first = bounds[names[0]]
     rows = {
-        name: (own["lower"] - first["upper"], own["upper"] - first["lower"])
-        for name, own in bounds.items()
-        if name != names[0] and np.isfinite([*own, *first]).all()
+        name: certified_of(reads[name], confidence).loc[(reads[name].main, 0)] for name in names
     }
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["lower", "upper"])
+    bounds = pd.DataFrame(rows).T[["lower", "upper"]].astype(float)
+    factors = bounds.iloc[1:] - bounds.iloc[0][["upper", "lower"]].values
+    return factors[np.isfinite(factors).all(axis=1)]
 
 
 @dataclass(frozen=True, repr=False)

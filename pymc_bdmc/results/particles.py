@@ -23,6 +23,7 @@ from pymc_bdmc.density.draws import (
     order_of_labels,
 )
 from pymc_bdmc.density.identity import comparable_fingerprint
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average
 from pymc_bdmc.results.reading import LastParticles, Reading
@@ -87,11 +88,12 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     return found.assign_attrs({name: getattr(average, name) for name in names})
 
 
-def check_model_of_runs(
-    dt: xr.DataTree, model: pm.Model, density: TemperedDensity, reader: str
-) -> Reading:
-    """Read a result; refuse one without real data, or of another model or data than the density."""
-    read = Reading.annealed(dt, reader)
+def runs_and_density(
+    dt: xr.DataTree, model: pm.Model, reader: str
+) -> tuple[Reading, TemperedDensity]:
+    """Read a result of a model; refuse one without real data, or of another model or data."""
+    model = checked_model(model)
+    density, read = TemperedDensity(model).check(), Reading.annealed(dt, reader)
     last, _ = read.last_particles, read.real  # errors without runs
     known = {rv.name for rv in density.model.unobserved_RVs}
     if unknown := sorted(set(map(str, last.states.data_vars)) - known):
@@ -105,7 +107,7 @@ def check_model_of_runs(
                 "dt: it is a result of another model: the distribution, a parent, the transform or "
                 f"the data of {other} differ. Pass the model of the run."
             )
-    return read
+    return read, density
 
 
 def particle_values(last: LastParticles, model: pm.Model) -> dict[str, np.ndarray]:

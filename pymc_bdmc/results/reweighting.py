@@ -25,7 +25,7 @@ from pymc_bdmc.estimators import (
     reweighted_evidence,
 )
 from pymc_bdmc.results.log_ml import estimates_of
-from pymc_bdmc.results.particles import check_model_of_runs, particle_values
+from pymc_bdmc.results.particles import particle_values, runs_and_density
 from pymc_bdmc.results.reading import Reading
 
 FEWEST = 25
@@ -78,9 +78,7 @@ class Reweighting:
     """The weighted particles of a result ``dt`` of a model, to be reweighted to other models."""
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
-        model = checked_model(model)
-        self.density = TemperedDensity(model).check()
-        read = check_model_of_runs(dt, model, self.density, reader)
+        read, self.density = runs_and_density(dt, model, reader)
         last, forward = read.last_particles, read.real.forward
         # With T = 1 they are draws from a wide fit. So they reach further into the tails, which
         # another model may need, than states that have moved do.
