@@ -329,10 +329,10 @@ class Reading:
         return self.simulate == FromPosterior.name
 
     @property
-    def simulated_from_prior(self) -> bool:
-        """Return whether all variables of the simulated data sets come from their prior."""
+    def data_source(self) -> str:
+        """Return what data were simulated from: the prior too if no hyperparameter was held."""
         holds_none = self.simulate == "hyperparameters" and not self.hyperparameters
-        return self.simulate == "prior" or holds_none
+        return "prior" if holds_none else self.simulate
 
     @property
     def needs_other_data(self) -> bool:

@@ -109,7 +109,7 @@ def summary_of(read: Reading) -> pd.DataFrame:
     """Return the table of `summary`."""
     if read.is_tempering:
         found = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
-        rows = {("tempering", "evidence"): _withheld(found, "RTS")}
+        rows = {("tempering", "evidence"): _evidence(found, "RTS")}
     else:
         rows = _annealed_rows(Reading.annealed(read))
     table = frame(rows, ["value", "error", *QUARTILES, "valid", "kind"], "data", "quantity")
@@ -152,12 +152,13 @@ def _sandwich(read: Reading, data: str) -> dict[str, dict]:
         rows |= _total_variation(read, start) | _ideal_gap(read)
     if len(read.side(forward).log_weight) > 1:  # only the bounds on log ML are of use
         return rows
-    rows["evidence"] = _evidence(read, data, "forward average")
+    found = {row.method: row for row in estimates_of(read, data).values()}
+    rows["evidence"] = _evidence(found.get("forward average"), "averaged weights")
     if both:
-        given = f", {start}, error given it"
-        rows["evidence, reverse"] = _evidence(read, data, "reverse average", given)
+        kind = f"averaged weights, {start}, error given it"
+        rows["evidence, reverse"] = _evidence(found.get("reverse average"), kind)
         if data == "real":  # of no use on simulated data
-            rows["evidence, both"] = _evidence(read, data, "bar", f", {start}")
+            rows["evidence, both"] = _evidence(found.get("bar"), f"BAR, {start}")
     return rows
 
 
@@ -198,16 +199,10 @@ def _ideal_gap(read: Reading) -> dict[str, dict]:
     return {"ideal gap": {"value": value, "valid": valid, "kind": kind}} if is_shown else {}
 
 
-def _evidence(read: Reading, data: str, method: str, more: str = "") -> dict:
-    """Return the row of one method of `evidence` on the only data set."""
-    row = estimates_of(read, data).get((data, 0, method))
+def _evidence(row: Estimate | None, kind: str) -> dict:
+    """Return the row of an estimate, without its error if its check in `evidence` fails."""
     if not row:
         return {"valid": False, "kind": "no chain was finished in one of the directions"}
-    return _withheld(row, ("BAR" if method == "bar" else "averaged weights") + more)
-
-
-def _withheld(row: Estimate, kind: str) -> dict:
-    """Return the row of an estimate, without its error if its check in `evidence` fails."""
     if not row.valid:
         kind += f"; not valid: {row.reason}"
     error = row.error if row.valid else np.nan
@@ -409,10 +404,9 @@ def _where(read: Reading, n: int) -> str:
         ),
         "given": "a pair of parameters and data that was given",
     }
-    source = "prior" if read.simulated_from_prior else read.simulate
-    if source not in sources:
+    if read.data_source not in sources:
         return "of the system"
-    return f"on each of {n} simulated data sets ({sources[source]})"
+    return f"on each of {n} simulated data sets ({sources[read.data_source]})"
 
 
 def _written(parts: Mapping[str, str], rows: Sequence[Row], style: str) -> str:

@@ -118,9 +118,7 @@ def total_variation(
     n, unfinished = found.datasets, int(np.sum(np.any(cut, axis=0)))
     missed = int(np.sum(found.terms > MISSED)) - unfinished
     bound, level = upwards(found.upper), f"{100 * found.confidence:.5g} % confidence"
-    # Hyperparameters are fixed only if the model has some.
-    source = "prior" if read.simulated_from_prior else read.simulate
-    data = DATA.get(source, "simulated data sets")
+    data = DATA.get(read.data_source, "simulated data sets")
     about = f"On {n} {data}" if n > 1 else f"On one of the {data}"
     if read.independent_starts:
         data, about = "posterior draws of runs like these", f"By {n} independent pairs of runs"
