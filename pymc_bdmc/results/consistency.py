@@ -258,10 +258,7 @@ def _fitted_elements(read: Reading) -> int:
 
 
 def side_of(feature: str, fitted: int, n: int) -> int:
-    """Return the side of the mean on which deviations of n values count; 0 for both.
-
-    ``fitted`` elements were fitted to the real data, none if all data are from the prior.
-    """
+    """Return the side of the mean on which n values count, ``fitted`` to the data; 0 for both."""
     if feature == "log ML":
         return -1
     if fitted and fitted * np.sqrt(2 / n) <= MOST_SHIFT:
@@ -341,10 +338,7 @@ def check_shortfall(row: pd.Series) -> Finding:
 
 
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
-    """Check whether the real data stand out among simulated ones, so that the model does not fit.
-
-    The draws may still be right, which runs on data that contain the real ones show.
-    """
+    """Check whether the real data stand out among simulated ones, so the model does not fit."""
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
         more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")
@@ -367,7 +361,7 @@ def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
         return Finding("model", None, text, value=p, brief=brief)
     text = f"Your model does not fit: its data do not look like yours (p = {p:.2g}; {kind})."
     brief = f"Model: it does not fit your data, whose {feature} is {value} deviations off"
-    if read.contains_real:
+    if read.contains_real:  # these runs show that the draws may still be right
         remedy = Remedy(
             "change the model where your data differ; bdmc.consistency(dt) lists where."
         )

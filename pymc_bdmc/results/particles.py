@@ -176,10 +176,7 @@ def paired_elements(
     free: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
 ) -> Elements:
-    """Return the elements of all variables that both the draws and the run have.
-
-    ``free`` variables, by default those named in the result, must be among them.
-    """
+    """Return the elements of draws and run, which both need the ``free`` variables."""
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
     read = Reading.of(result)

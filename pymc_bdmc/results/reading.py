@@ -451,10 +451,7 @@ class Reading:
         return bool(self.last_round.get("confirms", False))
 
     def ladder(self, group: str) -> tuple[list[int], np.ndarray]:
-        """Return T of every round, and log weights by (round, …, chain), the largest T last.
-
-        The last round of each T is kept, or a round that confirms a target on new data alone.
-        """
+        """Return T of every round, and log weights by (round, …, chain), the largest T last."""
         side, name = self.side(group), f"{group}_log_weight"
         dims = ("dataset",) * ("dataset" in side.run.dims)
         if not self.has("rounds") or name not in self.groups["rounds"]:
@@ -463,7 +460,7 @@ class Reading:
         rounds = self.groups["rounds"]
         chain = "real_chain" if "real_chain" in rounds[name].dims else "chain"
         last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
-        if self.confirms:
+        if self.confirms:  # on new data
             last[:-1] = False
         weights = rounds[name].transpose("round", *dims, chain).values
         return rounds["temperatures"].values[last].tolist(), weights[last]
