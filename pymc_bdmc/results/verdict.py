@@ -28,13 +28,11 @@ from pymc_bdmc.results.checks.total_variation import (
     total_variation,
 )
 from pymc_bdmc.results.checks.weights import (
-    bad_averages,
-    infinite,
-    no_mean,
+    averages,
+    lost_weights,
     opening,
     order,
     passages,
-    unfinished,
 )
 from pymc_bdmc.results.consistency import likeness
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Status, for_paper, status_html
@@ -46,8 +44,8 @@ type Check = Callable[[Reading], Iterator[Finding]]
 _log = logging.getLogger("pymc.bdmc")
 
 DOUBTS: list[Check] = [
-    cut_short, undefined, unfinished, infinite, disagreement, too_short, no_mean, bad_averages,
-    dead, divergent, opening,
+    cut_short, undefined, lost_weights, disagreement, too_short, averages, dead, divergent,
+    opening,
 ]  # fmt: skip
 """Checks that `diagnose` lists, the gravest first."""
 

@@ -27,20 +27,16 @@ OTHER_DATA = Remedy(
 )
 
 
-def unfinished(read: Reading) -> Iterator[Finding]:
-    """Doubt groups in which no run was finished."""
-    if found := read.by_group(lambda side: "" if side.finished else "no chain was finished"):
-        yield Finding("unfinished", None, found, AGAIN)
+def lost_weights(read: Reading) -> Iterator[Finding]:
+    """Doubt groups in which no run was finished, and weights that are zero or infinite."""
 
-
-def infinite(read: Reading) -> Iterator[Finding]:
-    """Doubt weights that are zero or infinite."""
-
-    def counted(side: Side) -> str:
+    def infinite(side: Side) -> str:
         n = int(np.isinf(side.log_weight).sum())
         return f"{n} of {side.n_finished} log weights are infinite" if n else ""
 
-    if found := read.by_group(counted):
+    if found := read.by_group(lambda side: "" if side.finished else "no chain was finished"):
+        yield Finding("unfinished", None, found, AGAIN)
+    if found := read.by_group(infinite):
         remedy = Remedy(
             "the kernel accepted states where the likelihood is zero, which a correct kernel never "
             "does: test it with testing.check_invariance."
@@ -48,8 +44,8 @@ def infinite(read: Reading) -> Iterator[Finding]:
         yield Finding("infinite weights", None, found, remedy)
 
 
-def no_mean(read: Reading) -> Iterator[Finding]:
-    """Doubt a mean of forward log weights that does not exist, or is not resolved."""
+def averages(read: Reading) -> Iterator[Finding]:
+    """Doubt means of log weights that are not resolved, and averages that fail their check."""
 
     def unresolved(side: Side) -> str:
         return "" if side.tail.resolved else f"the mean log weight is {side.tail.reason}"
@@ -58,10 +54,6 @@ def no_mean(read: Reading) -> Iterator[Finding]:
         more = f"take {more_particles(read)}, or " if read.particles else ""
         remedy = Remedy(f"{more}rely on medians and certified bounds.")
         yield Finding("mean of log weights", None, found, remedy)
-
-
-def bad_averages(read: Reading) -> Iterator[Finding]:
-    """Doubt averages that fail their check: of uneven weights, and of a few even ones."""
     if uneven := read.by_group(lambda side: _failed_average(read, side)[0]):
         remedy = Remedy(f"the averaged weights cannot be trusted: {more_effort(read)}")
         yield Finding("uneven weights", None, uneven, remedy)
