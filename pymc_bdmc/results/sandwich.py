@@ -52,8 +52,8 @@ def gap_of(read: Reading, data: str) -> dict:
     sides, start = [read.side(name) for name in SIDES[data]], start_of(read, data)
     forward, reverse = (side.log_weight for side in sides)
     tail = sides[0].tail
-    medians = np.array([[clustered_median(row) for row in rows] for rows in (forward, reverse)])
-    gaps = medians[1, :, 0] - medians[0, :, 0]
+    lows, highs = ([clustered_median(row) for row in rows] for rows in (forward, reverse))
+    gaps = np.array([high[0] - low[0] for low, high in zip(lows, highs, strict=True)])
     spread = quartiles(gaps)
     if len(gaps) == 1:
         spread = {"median": spread.get("median", np.nan)}
@@ -64,7 +64,7 @@ def gap_of(read: Reading, data: str) -> dict:
         kind = f"gap of the medians, {start}, no bound; the mean lower bound is {tail.reason}"
         value, error = clustered_mean(gaps[:, None])
         if len(gaps) == 1:
-            error = float(np.hypot(*medians[:, 0, 1]))
+            error = float(np.hypot(lows[0][1], highs[0][1]))
     valid = tail.resolved and read.start(data) != "heuristic"
     return {"value": value, "error": error, **spread, "valid": valid, "kind": kind}
 
