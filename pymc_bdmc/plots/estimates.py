@@ -22,8 +22,7 @@ from pymc_bdmc.plots.canvas import (
     readings,
 )
 from pymc_bdmc.plots.runs import log_ml_runs
-from pymc_bdmc.results.evidence import evidence_of
-from pymc_bdmc.results.log_ml import Z95
+from pymc_bdmc.results.log_ml import Z95, evidence_of
 
 
 @plot("point interval far exact title xlabel yticks xlim ylim")

@@ -23,8 +23,7 @@ from pymc_bdmc.plots.canvas import (
     round_ticks,
 )
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost, pointwise
-from pymc_bdmc.results.evidence import recommended_log_ml
-from pymc_bdmc.results.log_ml import Z95
+from pymc_bdmc.results.log_ml import Z95, recommended_log_ml
 
 
 @plot("line point interval title xlabel ylabel xticks yticks ylim")

@@ -11,9 +11,15 @@ from scipy.special import expit, softmax
 from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.estimators import predictive_densities
 from pymc_bdmc.results.checks.missed import short_on_simulated
-from pymc_bdmc.results.evidence import estimates_of, recommended_log_ml
 from pymc_bdmc.results.finding import Table, outwards
-from pymc_bdmc.results.log_ml import Z95, WithInterval, log_ml_of, plus_minus
+from pymc_bdmc.results.log_ml import (
+    Z95,
+    WithInterval,
+    estimates_of,
+    log_ml_of,
+    plus_minus,
+    recommended_log_ml,
+)
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.sandwich import certified_of, gap_of
 
@@ -271,17 +277,12 @@ def _certified_factors(reads: Mapping[str, Reading], names: pd.Index) -> pd.Data
     """Return intervals of log Bayes factors against the first name, if all bounds are finite."""
     # The first name depends on the results, so the bounds of all of them must hold.
     confidence = 1 - (1 - 0.95) / len(reads)
-    bounds = {
-        name: certified_of(reads[name], confidence).loc[(reads[name].main, 0), ["lower", "upper"]]
-        for name in names
-    }
-    first = bounds[names[0]]
     rows = {
-        name: (own["lower"] - first["upper"], own["upper"] - first["lower"])
-        for name, own in bounds.items()
-        if name != names[0] and np.isfinite([*own, *first]).all()
+        name: certified_of(reads[name], confidence).loc[(reads[name].main, 0)] for name in names
     }
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["lower", "upper"])
+    bounds = pd.DataFrame(rows).T[["lower", "upper"]].astype(float)
+    factors = bounds.iloc[1:] - bounds.iloc[0][["upper", "lower"]].values
+    return factors[np.isfinite(factors).all(axis=1)]
 
 
 @dataclass(frozen=True, repr=False)

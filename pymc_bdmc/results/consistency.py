@@ -151,15 +151,13 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     temperatures, real, simulated, finished = forward_ladder(read)
     n, rng = 1 + len(simulated), np.random.default_rng(0)
     alike = real[:, : simulated.shape[-1]]  # as many runs as on every other data set
-    ranked = n > 2 and read.simulate != Matched.name
-    if n > 2 and not ranked:
+    test = f"p: rank among {n} data sets" if n > 2 else "p: runs permuted, given both data sets"
+    is_chosen = n > 2 and read.simulate == Matched.name
+    if is_chosen:
         test = (
             "no p-value: Matched chose simulated data that resemble the real ones, so they are not "
             "exchangeable; use FromPrior or FromHyperparameters"
         )
-    else:
-        ranks = f"p: rank among {n} data sets"
-        test = ranks if ranked else "p: runs permuted, given both data sets"
     larger = "no p-value: runs on simulated data are on the real data too"
     kind = f"distance of shifted log weights; {larger if read.contains_real else test}"
     places = list(zip(temperatures, range(-len(temperatures), 0), strict=True))
@@ -167,15 +165,15 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     for t, place in places:
         row = run_distance(alike, simulated, rng, place)._asdict()
         rows["log weights", t] = row | {"kind": kind}
-        if read.contains_real or (n > 2 and not ranked):
+        if read.contains_real or is_chosen:
             rows["log weights", t]["p_value"] = np.nan
     for t, place in places:
         found = shortfall_difference(real, simulated, rng, place)
         rows["shortfall", t] = _shortfall(read, found, real, simulated)
     sets = np.concatenate([alike[None], simulated])
     if n > 2 and (features := features_of(read, sets, finished)):
-        for name, row in _ranks(read, features, test, ranked).items():
-            rows[name, temperatures[-1]] = row
+        ranks = _ranks(read, features, test, not is_chosen)
+        rows |= {(name, temperatures[-1]): row for name, row in ranks.items()}
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
     return frame(rows, COLUMNS, "quantity", "temperatures")
 
@@ -251,7 +249,7 @@ def features_of(
 
 def _fitted_elements(read: Reading) -> int:
     """Return how many elements were fitted to the real data, and fixed to simulate the others."""
-    if read.simulated_from_prior:
+    if read.data_source == "prior":
         return 0
     group = read.groups.get("simulated", xr.Dataset())
     fixed = read.hyperparameters.split(", ")
@@ -260,10 +258,7 @@ def _fitted_elements(read: Reading) -> int:
 
 
 def side_of(feature: str, fitted: int, n: int) -> int:
-    """Return the side of the mean on which deviations of n values count; 0 for both.
-
-    ``fitted`` elements were fitted to the real data, none if all data are from the prior.
-    """
+    """Return the side of the mean on which n values count, ``fitted`` to the data; 0 for both."""
     if feature == "log ML":
         return -1
     if fitted and fitted * np.sqrt(2 / n) <= MOST_SHIFT:
@@ -323,7 +318,7 @@ def likeness(read: Reading) -> Iterator[Finding]:
     is_worst = np.isclose(deviations, abs(values["model"]))
     worst = str(deviations.index[is_worst][0]) if is_worst.any() else "log weights"
     yield check_model(table.loc["model"].iloc[0], read, worst)
-    if read.simulated_from_prior:
+    if read.data_source == "prior":
         yield from wide_prior(table)
 
 
@@ -343,10 +338,7 @@ def check_shortfall(row: pd.Series) -> Finding:
 
 
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
-    """Check whether the real data stand out among simulated ones, so that the model does not fit.
-
-    The draws may still be right, which runs on data that contain the real ones show.
-    """
+    """Check whether the real data stand out among simulated ones, so the model does not fit."""
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
         more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")
@@ -369,7 +361,7 @@ def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
         return Finding("model", None, text, value=p, brief=brief)
     text = f"Your model does not fit: its data do not look like yours (p = {p:.2g}; {kind})."
     brief = f"Model: it does not fit your data, whose {feature} is {value} deviations off"
-    if read.contains_real:
+    if read.contains_real:  # these runs show that the draws may still be right
         remedy = Remedy(
             "change the model where your data differ; bdmc.consistency(dt) lists where."
         )

@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_confidence, check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.approximation import Approximation, make_approximation
-from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     Estimate,
@@ -26,9 +25,9 @@ from pymc_bdmc.estimators import (
     total_variation_bound,
     total_variation_of_divergence,
 )
-from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import MAX_CHANCE, Table
-from pymc_bdmc.results.particles import Unconstrained, check_model_of_runs, particle_values
+from pymc_bdmc.results.log_ml import recommended_log_ml
+from pymc_bdmc.results.particles import Unconstrained, particle_values, runs_and_density
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.sandwich import certified_of
 
@@ -147,9 +146,7 @@ def distance(
     named = dict(approximation) if several else {"": approximation}
     if not named:
         raise ValueError("approximation: the mapping is empty.")
-    model = checked_model(_model(model, named))
-    density = TemperedDensity(model).check()
-    read = check_model_of_runs(dt, model, density, "distance")
+    read, density = runs_and_density(dt, _model(model, named), "distance")
     with_runs = _Runs(read, density, confidence)
     rng = np.random.default_rng(entropy_of(random_seed))
     tables = {
@@ -196,7 +193,7 @@ class _Runs:
         terms = self._log_joint(q.draws) - q.log_density
         elbo = evidence_lower_bound(terms)
         share = (1 + self.confidence) / 2
-        estimates = {TO_POSTERIOR: _minus(self.log_ml, elbo, self.log_ml.error)}
+        estimates = {TO_POSTERIOR: _minus(self.log_ml, elbo)}
         lower = np.inf if elbo.value == -np.inf else certified_divergence(terms, self.lower, share)
         if q.log_q is None:
             reason = "log q is known at its own draws only; pass it as a function"
@@ -205,7 +202,7 @@ class _Runs:
         else:
             mean = self._posterior_mean(q.log_q)
             estimates[FROM_POSTERIOR] = self._from_posterior(mean)
-            estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
+            estimates[JEFFREYS] = _minus(mean.estimate, elbo)
         rows = {name: self._row(name, each) for name, each in estimates.items()}
         rows[TO_POSTERIOR]["lower"] = lower
         refuted = [name for name, row in rows.items() if estimates[name].valid and not row["valid"]]
@@ -240,7 +237,7 @@ class _Runs:
             error = np.sqrt(mean.difference_error**2 + rest)
         else:
             error = mean.estimate.error + self.log_ml.error
-        return replace(_minus(mean.estimate, self.log_ml, 0.0), error=float(error))
+        return replace(_minus(mean.estimate, self.log_ml), error=float(error))
 
     def _row(self, name: str, found: Estimate) -> dict:
         """Return the columns of one divergence, not valid if it is below zero beyond chance."""
@@ -267,11 +264,11 @@ class _Runs:
         return dict(zip(COLUMNS, (*numbers, valid, reason), strict=True))
 
 
-def _minus(first: Estimate, second: Estimate, error: float) -> Estimate:
-    """Return the difference of two estimates, with the given error of the first."""
+def _minus(first: Estimate, second: Estimate) -> Estimate:
+    """Return the difference of two independent estimates."""
     return Estimate(
         first.value - second.value,
-        float(np.hypot(error, second.error)),
+        float(np.hypot(first.error, second.error)),
         f"{first.method} less {second.method}",
         first.valid and second.valid,
         f"{first.method}: {first.reason}; {second.method}: {second.reason}",

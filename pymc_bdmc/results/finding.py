@@ -109,7 +109,7 @@ class Table(pd.DataFrame):
             return self.to_html(float_format=_short, na_rep="", max_rows=most)
 
 
-def frame(rows: Mapping[Any, Any], columns: Sequence[str], *levels: str) -> pd.DataFrame:
+def frame(rows: Mapping[Any, Any], columns: Sequence[str] | None, *levels: str) -> pd.DataFrame:
     """Return rows by key as a table whose index has these levels."""
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.index = pd.MultiIndex.from_tuples(table.index, names=levels)

@@ -23,6 +23,7 @@ from pymc_bdmc.density.draws import (
 )
 from pymc_bdmc.density.graph import Layout
 from pymc_bdmc.density.identity import comparable_fingerprint
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average
 from pymc_bdmc.results.reading import LastParticles, Reading
@@ -87,11 +88,12 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     return found.assign_attrs({name: getattr(average, name) for name in names})
 
 
-def check_model_of_runs(
-    dt: xr.DataTree, model: pm.Model, density: TemperedDensity, reader: str
-) -> Reading:
-    """Read a result; refuse one without real data, or of another model or data than the density."""
-    read = Reading.annealed(dt, reader)
+def runs_and_density(
+    dt: xr.DataTree, model: pm.Model, reader: str
+) -> tuple[Reading, TemperedDensity]:
+    """Read a result of a model; refuse one without real data, or of another model or data."""
+    model = checked_model(model)
+    density, read = TemperedDensity(model).check(), Reading.annealed(dt, reader)
     last, _ = read.last_particles, read.real  # errors without runs
     known = {rv.name for rv in density.model.unobserved_RVs}
     if unknown := sorted(set(map(str, last.states.data_vars)) - known):
@@ -105,7 +107,7 @@ def check_model_of_runs(
                 "dt: it is a result of another model: the distribution, a parent, the transform or "
                 f"the data of {other} differ. Pass the model of the run."
             )
-    return read
+    return read, density
 
 
 def particle_values(last: LastParticles, model: pm.Model) -> dict[str, np.ndarray]:
@@ -174,10 +176,7 @@ def paired_elements(
     free: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
 ) -> Elements:
-    """Return the elements of all variables that both the draws and the run have.
-
-    ``free`` variables, by default those named in the result, must be among them.
-    """
+    """Return the elements of draws and run, which both need the ``free`` variables."""
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
     read = Reading.of(result)

@@ -1,6 +1,5 @@
 """Read a result once: its attributes as fields, and its runs; nothing else touches the DataTree."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
@@ -183,7 +182,7 @@ class Reading:
     path: str = ""
     schedule: str = "unknown"
     step: str = "unknown"
-    kernels: str | None = None  # names of the moves, in order; `step` names their variables too
+    kernels: str = ""  # names of the moves, in order; `step` names their variables too
     is_compiled: int = 0
     particles: int | None = None  # N; None for a system whose runs are single chains
     simulate: str = ""
@@ -303,11 +302,8 @@ class Reading:
 
     @property
     def moves(self) -> Moves:
-        """Return the kernels of a transition; of an older result they are read from `step`."""
-        if self.kernels is not None:
-            return Moves(bool(self.is_compiled), tuple(self.kernels.split(", ")))
-        names = re.findall(r"(?:^|> )([^(>]+)\(", self.step.removeprefix("compiled "))
-        return Moves(self.step.startswith("compiled"), tuple(names))
+        """Return the kernels of a transition."""
+        return Moves(bool(self.is_compiled), tuple(self.kernels.split(", ")))
 
     @property
     def cost(self) -> tuple[int, float]:
@@ -333,10 +329,10 @@ class Reading:
         return self.simulate == FromPosterior.name
 
     @property
-    def simulated_from_prior(self) -> bool:
-        """Return whether all variables of the simulated data sets come from their prior."""
+    def data_source(self) -> str:
+        """Return what data were simulated from: the prior too if no hyperparameter was held."""
         holds_none = self.simulate == "hyperparameters" and not self.hyperparameters
-        return self.simulate == "prior" or holds_none
+        return "prior" if holds_none else self.simulate
 
     @property
     def needs_other_data(self) -> bool:
@@ -455,10 +451,7 @@ class Reading:
         return bool(self.last_round.get("confirms", False))
 
     def ladder(self, group: str) -> tuple[list[int], np.ndarray]:
-        """Return T of every round, and log weights by (round, …, chain), the largest T last.
-
-        The last round of each T is kept, or a round that confirms a target on new data alone.
-        """
+        """Return T of every round, and log weights by (round, …, chain), the largest T last."""
         side, name = self.side(group), f"{group}_log_weight"
         dims = ("dataset",) * ("dataset" in side.run.dims)
         if not self.has("rounds") or name not in self.groups["rounds"]:
@@ -467,7 +460,7 @@ class Reading:
         rounds = self.groups["rounds"]
         chain = "real_chain" if "real_chain" in rounds[name].dims else "chain"
         last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
-        if self.confirms:
+        if self.confirms:  # on new data
             last[:-1] = False
         weights = rounds[name].transpose("round", *dims, chain).values
         return rounds["temperatures"].values[last].tolist(), weights[last]
@@ -517,9 +510,7 @@ class Reading:
         if "agreement" not in self.groups:
             return {}
         kept = self.groups["agreement"]
-        found = {name: kept.attrs[name] for name in ("status", "text", "too_low")}
-        contradicts = bool(kept.attrs.get("contradicts", False))
-        return found | {"table": kept.to_dataframe(), "contradicts": contradicts}
+        return {**kept.attrs, "table": kept.to_dataframe()}
 
     @property
     def too_low(self) -> float:

@@ -24,12 +24,10 @@ from pymc_bdmc.estimators import (
     log_ratio_of_averages,
     reweighted_evidence,
 )
-from pymc_bdmc.results.evidence import estimates_of
-from pymc_bdmc.results.particles import check_model_of_runs, particle_values
+from pymc_bdmc.results.log_ml import estimates_of
+from pymc_bdmc.results.particles import particle_values, runs_and_density
 from pymc_bdmc.results.reading import Reading
 
-MAX_PARETO_K = 0.7
-"""Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
 """Smallest effective number of particles from which k̂ is estimated."""
 STEP = 0.01
@@ -80,9 +78,7 @@ class Reweighting:
     """The weighted particles of a result ``dt`` of a model, to be reweighted to other models."""
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
-        model = checked_model(model)
-        self.density = TemperedDensity(model).check()
-        read = check_model_of_runs(dt, model, self.density, reader)
+        read, self.density = runs_and_density(dt, model, reader)
         last, forward = read.last_particles, read.real.forward
         # With T = 1 they are draws from a wide fit. So they reach further into the tails, which
         # another model may need, than states that have moved do.
@@ -147,7 +143,7 @@ class Reweighting:
         doubts = [
             (not self.average.valid, f"the runs of dt: {self.average.reason}"),
             (not runs.log_z.valid, f"few runs carry the weight: {runs.log_z.reason}"),
-            (k > MAX_PARETO_K, f"Pareto k̂ is {k:.2g}"),
+            (k > 0.7, f"Pareto k̂ is {k:.2g}"),  # Vehtari et al. (2024)
         ]
         reason = "; ".join(text for holds, text in doubts if holds)
         is_valid, reason = not reason, reason or runs.log_z.reason

@@ -28,16 +28,11 @@ from pymc_bdmc.results.checks.total_variation import (
     total_variation,
 )
 from pymc_bdmc.results.checks.weights import (
-    bad_averages,
-    even_gap,
-    far_start,
-    few_passages,
-    infinite,
-    no_mean,
+    averages,
+    lost_weights,
+    opening,
     order,
-    sudden_gap,
-    uneven_visits,
-    unfinished,
+    passages,
 )
 from pymc_bdmc.results.consistency import likeness
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Status, for_paper, status_html
@@ -49,13 +44,10 @@ type Check = Callable[[Reading], Iterator[Finding]]
 _log = logging.getLogger("pymc.bdmc")
 
 DOUBTS: list[Check] = [
-    cut_short, undefined, unfinished, infinite, disagreement, too_short, no_mean, bad_averages,
-    dead, divergent, sudden_gap, far_start, even_gap,
+    cut_short, undefined, lost_weights, disagreement, too_short, averages, dead, divergent,
+    opening,
 ]  # fmt: skip
 """Checks that `diagnose` lists, the gravest first."""
-
-OF_TEMPERING: list[Check] = [cut_short, few_passages, uneven_visits]
-"""Checks that `diagnose` lists for a result of `temper`."""
 
 OF_REAL_DATA: list[Check] = [two_paths, divergences, ends, draws]
 """Checks of `verdict` on runs on the real data."""
@@ -127,7 +119,7 @@ def doubts_of(read: Reading) -> list[Finding]:
     """Return the doubts about a result, the gravest first."""
     if not read.is_tempering and Reading.annealed(read).is_null:
         return []
-    checks = OF_TEMPERING if read.is_tempering else DOUBTS
+    checks = [cut_short, passages] if read.is_tempering else DOUBTS
     return [finding for check in checks for finding in check(read)]
 
 
@@ -314,11 +306,11 @@ def verdict(
 def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None) -> Verdict:
     """Return the verdict; see `verdict`."""
     findings = tuple(_findings(read, confidence, look))
-    found = {finding.status for finding in findings}
-    status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
-    errors = {finding.name for finding in findings if finding.status == "bad"}
+    errors = {each.name for each in findings if each.status == "bad"}
+    is_open = any(each.status == "open" for each in findings)
+    status: Status = "bad" if errors else "open" if is_open else "good"
     answer: str = status
-    if status == "bad" and read.agreement and not read.too_low:
+    if errors and read.agreement and not read.too_low:
         # Reverse runs start from the draws that were given.
         if read.agreement["contradicts"] and errors <= {"draws", "both sides"}:
             answer = "contradict"

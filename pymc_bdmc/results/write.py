@@ -170,10 +170,7 @@ def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) 
 def burn_in_dataset(
     log_weights: Callable[[str], np.ndarray], simulated: Sequence[Simulated]
 ) -> xr.Dataset:
-    """Return reverse log weights by (burn_in, dataset, chain), the longest burn-in last.
-
-    ``log_weights`` returns those of a group, and ``burn_in`` the shorter ones of each data set.
-    """
+    """Return reverse log weights, by group, as (burn_in, dataset, chain), the longest last."""
     longest = log_weights("reverse")
     shorter = log_weights("burn_in").reshape(len(longest), -1, longest.shape[1])
     weights = np.concatenate([shorter, longest[:, None]], axis=1).swapaxes(0, 1)

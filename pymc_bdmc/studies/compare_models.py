@@ -22,8 +22,8 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
 from pymc_bdmc.results.checks.missed import refuting_path
 from pymc_bdmc.results.compare import against_best, check_comparable, conclusions
-from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import Table
+from pymc_bdmc.results.log_ml import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc
 

@@ -19,7 +19,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.estimators.checks import shape_by_states
 from pymc_bdmc.results.compare import BayesFactor, bayes_factor
-from pymc_bdmc.results.log_ml import decimals, log_ml
+from pymc_bdmc.results.log_ml import log_ml, plus_minus
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.sampling import sample_bdmc
@@ -75,8 +75,7 @@ class PointNull:
             which = "; this is lower beyond chance, so the draws missed part; believe the run"
         found = f"do not show it ({draws.reason})"
         if draws.valid:
-            n = decimals(draws.error)
-            value = f"{draws.value:.{n}f} ± {draws.error:.{n}f}"
+            value = plus_minus(draws.value, draws.error)
             found = f"give {value} (generalised Savage-Dickey ratio)"
         first = "The first model is the null model, and the second is the full one."
         return f"{first} {run!r}\nThe draws of the full model {found}{which}."

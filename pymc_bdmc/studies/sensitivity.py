@@ -16,17 +16,12 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.paths import DataPath
 from pymc_bdmc.results.compare import pointwise
-from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import MAX_CHANCE, Table
+from pymc_bdmc.results.log_ml import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweightedModel, Reweighting, built, model_of_runs
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.compare_models import real_run, refuse
-
-COLUMNS = [
-    "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "pareto_k", "how",
-    "fresh_log_ml", "fresh_error", "gradient_evaluations", "seconds", "valid", "reason",
-]  # fmt: skip
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -145,7 +140,7 @@ def sensitivity(
 
     _add_fresh_runs(points, run)
     rows = [_row(point, base) for point in points]
-    return Table(rows, index=pd.Index(values, name="value"), columns=COLUMNS)
+    return Table(rows, index=pd.Index(values, name="value"))
 
 
 def _doubt(own: Estimate, limit: float) -> str:

@@ -5,11 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.results.checks.runs import another_kernel, local_steps
 from pymc_bdmc.results.finding import PAPER, Finding, Remedy, for_paper
 from pymc_bdmc.results.reading import Reading, once
 from tests.results.test_summary import tree
@@ -68,27 +66,6 @@ def test_a_check_is_computed_once():
     assert check(dt, 1) == 2  # of another reading
     assert seen == [1, 2, 1]
     assert Reading.of(read) is read
-
-
-@pytest.mark.parametrize(
-    ("step", "names"),
-    [
-        ("compiled Metropolis(z) > AutoStep HMC(mu, tau)", ("Metropolis", "AutoStep HMC")),
-        ("compiled NUTS(x)", ("NUTS",)),
-        ("CompoundStep(x) > NUTS(y)", ("CompoundStep", "NUTS")),
-        ("heat bath", ()),
-    ],
-)
-def test_kernels_of_a_result_that_has_their_description_only(step, names):
-    """As results had that were stored before they named their kernels."""
-    dt = tree(real=np.zeros(3))
-    dt.attrs["step"] = step
-    old = Reading.of(dt)
-    assert old.moves == (step.startswith("compiled"), names)
-    dt.attrs |= {"kernels": ", ".join(names), "is_compiled": int(step.startswith("compiled"))}
-    new = Reading.of(dt)
-    assert another_kernel(new) == another_kernel(old)
-    assert local_steps(new) == local_steps(old)
 
 
 def test_attributes_of_a_call_are_those_that_are_read(schools_result):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.studies.information import InformationGain
+from pymc_bdmc.studies.design import InformationGain
 
 OPTIONS = dict(cores=1, progressbar=False)
 ALPHA = 1e-4
@@ -117,7 +117,7 @@ def test_unfinished_data_sets_are_left_out(of_all, monkeypatch):
     """As after Ctrl-C; the twin has all data sets."""
     dt = of_all.result.copy(deep=True)
     dt["reverse"]["log_weight"][3] = np.nan
-    monkeypatch.setattr("pymc_bdmc.studies.information.sample_bdmc", lambda *_, **__: dt)
+    monkeypatch.setattr("pymc_bdmc.studies.design.sample_bdmc", lambda *_, **__: dt)
     found = bdmc.information_gain(linear(X), datasets=60)
     assert list(found.table.index) == [d for d in range(60) if d != 3]
     pd.testing.assert_frame_equal(found.table, of_all.table.drop(index=3))
@@ -153,7 +153,7 @@ def test_a_design_that_changes_the_question_is_named_before_any_run(monkeypatch)
     def run(*arguments, **options):
         raise RuntimeError("a run begins")
 
-    monkeypatch.setattr("pymc_bdmc.studies.information.sample_bdmc", run)
+    monkeypatch.setattr("pymc_bdmc.studies.design.sample_bdmc", run)
 
     def design(width=1.0, shape=2, groups=3, simulator=True):
         def draw(mean, rng=None, size=None):

@@ -9,7 +9,7 @@ import xarray as xr
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.simulations import FromPrior
-from pymc_bdmc.studies.plan import Plan
+from pymc_bdmc.studies.design import Plan
 
 SIZES, DATASETS, SEED, NARROW = [4, 30], 6, 3, 1e-3
 

@@ -17,8 +17,8 @@ from pymc_bdmc.estimators.agreement import (
 )
 from pymc_bdmc.results.checks.missed import refuting_path
 from pymc_bdmc.results.checks.runs import non_centred, rhat_of_runs
-from pymc_bdmc.results.evidence import estimates_of
 from pymc_bdmc.results.finding import MAX_CHANCE, NO_REMEDY, Finding, Remedy, Status
+from pymc_bdmc.results.log_ml import estimates_of
 from pymc_bdmc.results.particles import Elements
 from pymc_bdmc.results.reading import Reading, once
 
@@ -122,7 +122,7 @@ def agreeing(
     status: Status, table: pd.DataFrame, n: int, repeated: float, missed: tuple[float, float]
 ) -> Iterator[str]:
     """Say whether n draws, each ``repeated`` times on average, agree with those of the run."""
-    difference, given = _difference(_worst(table)), f"The {n} draws that you gave"
+    difference, given = _difference(table), f"The {n} draws that you gave"
     too_low, by_draws = missed
     apart = table[table["lowest"].notna() & (repeated <= MOST_COPIES)]
     if len(apart):
@@ -171,16 +171,13 @@ def agreeing(
         )
 
 
-def _worst(table: pd.DataFrame) -> pd.Series:
-    """Return the worst row: a bad one before an open one, an element before a direction."""
+def _difference(table: pd.DataFrame) -> str:
+    """Return the largest difference in the worst row, with its simultaneous limits."""
+    # A bad row comes before an open one, an element before a direction.
     bad = table["status"] == "bad"
     rows = table[bad] if bad.any() else table
     elements = rows[~rows.index.isin(DIRECTIONS)]
-    return (elements if len(elements) else rows).iloc[0]
-
-
-def _difference(row: pd.Series) -> str:
-    """Return the largest difference of a row, with its simultaneous limits."""
+    row = (elements if len(elements) else rows).iloc[0]
     largest = f"The largest difference is in {row.name!r}:"
     if row["away"] > row["reach"]:
         return (

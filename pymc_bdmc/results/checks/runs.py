@@ -13,9 +13,6 @@ from pymc_bdmc.results.sandwich import gap
 
 AGAIN = Remedy("run it again.")
 
-MOST_UNDEFINED = 1e-3
-"""Largest share of moves from posterior states that may end where the density is NaN; chosen."""
-
 MAX_DIVERGENT_SHARE = 0.01
 """Share of divergent transitions of one kind of runs from which it is a doubt; chosen."""
 
@@ -62,7 +59,8 @@ def interrupted(read: Reading) -> Iterator[Finding]:
 
 def undefined_near(read: Reading) -> str:
     """Say where the density is NaN, if the posterior lies next to it; else return nothing."""
-    if not read.undefined or not read.undefined_posterior > MOST_UNDEFINED:
+    # So many moves from posterior states may end where it is NaN; chosen.
+    if not read.undefined or not read.undefined_posterior > 1e-3:
         return ""
     return (
         f"the log density of {read.undefined} is NaN at {read.undefined_prior:.2%} of the prior "

@@ -114,11 +114,11 @@ def total_variation(
     if not all(side.n_finished for side in read.pair):  # `order` reports it
         return
     given, briefly = _presupposed(read)
-    n, unfinished, missed = found.datasets, _unfinished(read), _missed(read, found)
+    cut = [np.isnan(side.log_weight).any(axis=1) for side in read.pair]
+    n, unfinished = found.datasets, int(np.sum(np.any(cut, axis=0)))
+    missed = int(np.sum(found.terms > MISSED)) - unfinished
     bound, level = upwards(found.upper), f"{100 * found.confidence:.5g} % confidence"
-    # Hyperparameters are fixed only if the model has some.
-    source = "prior" if read.simulated_from_prior else read.simulate
-    data = DATA.get(source, "simulated data sets")
+    data = DATA.get(read.data_source, "simulated data sets")
     about = f"On {n} {data}" if n > 1 else f"On one of the {data}"
     if read.independent_starts:
         data, about = "posterior draws of runs like these", f"By {n} independent pairs of runs"
@@ -147,7 +147,7 @@ def total_variation(
         yield Finding("total variation", "good", text, NO_REMEDY, *numbers, brief)
     else:
         brief = f"It is only certified that no {off}; estimate {found.value:.2g}){briefly}."
-        remedy = _enough(read, found, doubts, confidence, look)
+        remedy = _enough(read, found, missed, doubts, confidence, look)
         yield Finding("total variation", "open", text, remedy, *numbers, brief)
 
 
@@ -175,19 +175,13 @@ def _presupposed(read: Reading) -> tuple[str, str]:
     return "", ""
 
 
-def _unfinished(read: Reading) -> int:
-    """Return the number of simulated data sets with runs that were not finished."""
-    cut = [np.isnan(side.log_weight).any(axis=1) for side in read.pair]
-    return int(np.sum(np.any(cut, axis=0)))
-
-
-def _missed(read: Reading, found: TotalVariation) -> int:
-    """Return the number of data sets whose forward runs miss most of the posterior."""
-    return int(np.sum(found.terms > MISSED)) - _unfinished(read)
-
-
 def _enough(
-    read: Reading, found: TotalVariation, doubts: list[Finding], confidence: float, look: int | None
+    read: Reading,
+    found: TotalVariation,
+    missed: int,
+    doubts: list[Finding],
+    confidence: float,
+    look: int | None,
 ) -> Remedy:
     """Say what would certify the total variation, if it is as small as estimated."""
     datasets, runs = found.datasets, read.side("forward").chains
@@ -200,7 +194,7 @@ def _enough(
         return Remedy('one pair certifies almost nothing: simulate data sets, simulate="prior".')
     if read.needs_other_data:
         return OTHER_DATA
-    if read.path == "fitted" and _missed(read, found) > 0:
+    if read.path == "fitted" and missed > 0:
         if names := read.centred_effects:
             return Remedy(
                 f"write {names} non-centred, since a fit can miss where their scale is small."

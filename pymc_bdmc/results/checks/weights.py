@@ -15,14 +15,11 @@ from pymc_bdmc.results.checks.runs import (
     kernel_left,
     more_particles,
 )
-from pymc_bdmc.results.evidence import tempering_rows
 from pymc_bdmc.results.finding import MAX_CHANCE, Finding, Remedy, half_interval
+from pymc_bdmc.results.log_ml import tempering_rows
 from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
 from pymc_bdmc.simulations import Given
-
-WINDOWS = 10
-"""Half of the gap opens suddenly if it does so within a tenth of the temperatures; chosen."""
 
 OTHER_DATA = Remedy(
     "a fit to your data needs no annealing, but fits to some simulated data sets do. Simulate data "
@@ -30,20 +27,16 @@ OTHER_DATA = Remedy(
 )
 
 
-def unfinished(read: Reading) -> Iterator[Finding]:
-    """Doubt groups in which no run was finished."""
-    if found := read.by_group(lambda side: "" if side.finished else "no chain was finished"):
-        yield Finding("unfinished", None, found, AGAIN)
+def lost_weights(read: Reading) -> Iterator[Finding]:
+    """Doubt groups in which no run was finished, and weights that are zero or infinite."""
 
-
-def infinite(read: Reading) -> Iterator[Finding]:
-    """Doubt weights that are zero or infinite."""
-
-    def counted(side: Side) -> str:
+    def infinite(side: Side) -> str:
         n = int(np.isinf(side.log_weight).sum())
         return f"{n} of {side.n_finished} log weights are infinite" if n else ""
 
-    if found := read.by_group(counted):
+    if found := read.by_group(lambda side: "" if side.finished else "no chain was finished"):
+        yield Finding("unfinished", None, found, AGAIN)
+    if found := read.by_group(infinite):
         remedy = Remedy(
             "the kernel accepted states where the likelihood is zero, which a correct kernel never "
             "does: test it with testing.check_invariance."
@@ -51,8 +44,8 @@ def infinite(read: Reading) -> Iterator[Finding]:
         yield Finding("infinite weights", None, found, remedy)
 
 
-def no_mean(read: Reading) -> Iterator[Finding]:
-    """Doubt a mean of forward log weights that does not exist, or is not resolved."""
+def averages(read: Reading) -> Iterator[Finding]:
+    """Doubt means of log weights that are not resolved, and averages that fail their check."""
 
     def unresolved(side: Side) -> str:
         return "" if side.tail.resolved else f"the mean log weight is {side.tail.reason}"
@@ -61,10 +54,6 @@ def no_mean(read: Reading) -> Iterator[Finding]:
         more = f"take {more_particles(read)}, or " if read.particles else ""
         remedy = Remedy(f"{more}rely on medians and certified bounds.")
         yield Finding("mean of log weights", None, found, remedy)
-
-
-def bad_averages(read: Reading) -> Iterator[Finding]:
-    """Doubt averages that fail their check: of uneven weights, and of a few even ones."""
     if uneven := read.by_group(lambda side: _failed_average(read, side)[0]):
         remedy = Remedy(f"the averaged weights cannot be trusted: {more_effort(read)}")
         yield Finding("uneven weights", None, uneven, remedy)
@@ -143,8 +132,7 @@ def order(read: Reading) -> Iterator[Finding]:
         yield Finding("Jeffreys bound", None, text * row["valid"], value=value, error=error)
 
 
-@once
-def wide_part(read: Reading) -> tuple[str, bool]:
+def _wide_part(read: Reading) -> tuple[str, bool]:
     """Return the small part of the path that causes half of a wide gap, and whether it is first."""
     if not read.has(*SIDES["simulated"]) or "log_likelihood_path" not in read.side("forward").run:
         return "", False
@@ -153,10 +141,10 @@ def wide_part(read: Reading) -> tuple[str, bool]:
         apart = (reverse - forward).mean("dataset").values[:-1]
     betas = forward["beta"].values
     opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
-    width = max(1, len(apart) // WINDOWS)
-    inside = opened[width:] - opened[:-width]
-    if len(apart) < WINDOWS or not min(gap(read)[0], opened[-1]) > 1:
+    if len(apart) < 10 or not min(gap(read)[0], opened[-1]) > 1:
         return "", False
+    width = len(apart) // 10  # half of a gap that opens in a tenth of the path is sudden; chosen
+    inside = opened[width:] - opened[:-width]
     first = int(np.argmax(inside))
     share = inside[first] / opened[-1]
     if not share > 0.5:
@@ -168,9 +156,9 @@ def wide_part(read: Reading) -> tuple[str, bool]:
     return text, first == 0
 
 
-def sudden_gap(read: Reading) -> Iterator[Finding]:
-    """Doubt a part of the path, after its start, at which the gap opens."""
-    part, at_start = wide_part(read)
+def opening(read: Reading) -> Iterator[Finding]:
+    """Doubt a wide gap, by where on the path it opens, and outliers, by the start of the path."""
+    part, at_start = _wide_part(read)
     if part and not at_start:
         why = ", a transition that the kernel hardly crosses"
         if read.path == "data":
@@ -179,30 +167,36 @@ def sudden_gap(read: Reading) -> Iterator[Finding]:
         remedy = Remedy(f"put temperatures there, or try {kernel}; see plot_hysteresis.")
         yield Finding("sudden gap", None, f"forward: {part}{why}", remedy)
 
-
-def far_start(read: Reading) -> Iterator[Finding]:
-    """Doubt a start of the path at which the gap opens, or outliers."""
-    part, at_start = wide_part(read)
-
     def outliers(side: Side) -> str:
         if side.name == "forward" and at_start:
             return part
         n = sum(map(_outlying, side.finished))
         return f"{n} of {side.n_finished} log weights are outliers that decide the mean" * (n > 0)
 
-    if not (found := read.by_group(outliers)):
+    if found := read.by_group(outliers):
+        yield Finding("start of the path", None, found, _nearer_start(read))
+    if part or not (read.has(*SIDES["simulated"]) and is_wide(read)):
         return
-    remedy = Remedy("use more temperatures.")  # a system has one prior, and no adaptive schedule
-    if not read.is_system:
-        start = "prior" if read.path in ("", "prior", "data") else "reference"
-        finer = 'take smaller first steps, schedule="adaptive"'
-        if read.schedule == "adaptive":
-            finer = "use more temperatures"
-        other = more_particles(read) if read.particles else "a prior with lighter tails"
-        remedy = Remedy(
-            f"chains that started far out in the tail of the {start}: {finer}, or {other}."
+    forward, value = read.side("forward"), gap(read)[0]
+    if forward.tail.resolved:
+        text = (
+            f"forward: {value:.2g} nats between forward and reverse runs arise along the whole path"
         )
-    yield Finding("start of the path", None, found, remedy)
+        needed = float(f"{forward.n_temperatures * value:.2g}")  # the gap falls as 1/T
+        closing = Remedy(f"use temperatures={needed:.0f}, for a gap of about one nat.")
+        yield Finding("gap", None, text, better_moves(read) or closing)
+
+
+def _nearer_start(read: Reading) -> Remedy:
+    """Return the remedy for chains that start too far from the posterior."""
+    if read.is_system:  # which has one prior, and no adaptive schedule
+        return Remedy("use more temperatures.")
+    start = "prior" if read.path in ("", "prior", "data") else "reference"
+    finer = 'take smaller first steps, schedule="adaptive"'
+    if read.schedule == "adaptive":
+        finer = "use more temperatures"
+    other = more_particles(read) if read.particles else "a prior with lighter tails"
+    return Remedy(f"chains that started far out in the tail of the {start}: {finer}, or {other}.")
 
 
 def _outlying(signed: np.ndarray) -> int:
@@ -212,20 +206,6 @@ def _outlying(signed: np.ndarray) -> int:
         return 0
     low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
     return int(np.sum((middle - finite) / len(finite) > max(high - low, 0.1)))
-
-
-def even_gap(read: Reading) -> Iterator[Finding]:
-    """Doubt a wide gap that opens along the whole path."""
-    if not read.has(*SIDES["simulated"]) or wide_part(read)[0]:
-        return
-    forward, value = read.side("forward"), gap(read)[0]
-    if is_wide(read) and forward.tail.resolved:
-        text = (
-            f"forward: {value:.2g} nats between forward and reverse runs arise along the whole path"
-        )
-        needed = float(f"{forward.n_temperatures * value:.2g}")  # the gap falls as 1/T
-        closing = Remedy(f"use temperatures={needed:.0f}, for a gap of about one nat.")
-        yield Finding("gap", None, text, better_moves(read) or closing)
 
 
 def better_moves(read: Reading) -> Remedy | None:
@@ -242,17 +222,13 @@ def better_moves(read: Reading) -> Remedy | None:
     return Remedy(f"the gap is {times} the ideal gap, so the kernel hardly mixes: {ways}.")
 
 
-def few_passages(read: Reading) -> Iterator[Finding]:
-    """Doubt log ML of simulated tempering whose chains seldom pass from end to end."""
+def passages(read: Reading) -> Iterator[Finding]:
+    """Doubt simulated tempering that seldom passes from end to end, or visits unevenly."""
     row = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
     if not row.valid:
         text = f"the evidence cannot be trusted ({row.reason})"
         remedy = Remedy("take more draws, or more temperatures where plot_tempering shows a knot.")
         yield Finding("passages", None, text, remedy)
-
-
-def uneven_visits(read: Reading) -> Iterator[Finding]:
-    """Doubt simulated tempering that visits temperatures unevenly."""
     if read.flatness > 0.1:  # chosen
         text = f"temperatures are visited unevenly, by up to {read.flatness:.0%}"
         remedy = Remedy("take more chains, or a larger `initial`.")
