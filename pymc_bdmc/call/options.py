@@ -322,6 +322,18 @@ class Options(CallOptions):
         """
         return self.chains or int(np.clip(2 * DATASETS // max(self.datasets, 1), 2, CHAINS))
 
+    def enough_simulated_chains(self, variance: float) -> int:
+        """Return the number of runs a direction on each data set that can certify a total variation.
+
+        `variance` is that of log Ẑ of a run, nats². Simulated with normal log Ẑ and `DATASETS` data
+        sets: K runs with a variance of 0.13² K give a bound below 0.25 with a probability of
+        0.95 or more. If more than `CHAINS` would be needed, K is what it is without pilots.
+        """
+        needed = int(np.ceil(min(variance / 0.13**2, CHAINS + 1.0)))
+        if self.chains or self.target_gap or needed > CHAINS:
+            return self.n_simulated_chains
+        return max(needed, self.n_simulated_chains)
+
     @property
     def n_real_sides(self) -> int:
         """Number of directions on the real data."""

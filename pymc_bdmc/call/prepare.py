@@ -102,28 +102,33 @@ class Sets:
         self,
         tunings: Tunings,
         path: Path,
-        chains: int,
+        chains: tuple[int, int],
         particles: int,
         further_moves: int,
         first: int = 0,
     ) -> list[Side]:
-        """Return the sides of all sandwiches, with so many chains and moves on the real data."""
+        """Return the sides of all sandwiches.
+
+        They have so many chains on the real data and on each simulated set, and the moves on the
+        real data.
+        """
         sides = []
         for d, y in self.real.items():
-            runs = d, y, tunings[d], chains, particles
+            runs = d, y, tunings[d], chains[0], particles
             sides.append(Side("real", *runs, further_moves=further_moves))
             if starts := [Simulated(point, y, "heuristic") for point in self.starts]:
                 sides.append(Side("real_reverse", *runs, starts))
         for d, source in enumerate(self.simulate(path, first), start=first + 1):
-            few = self.session.options.n_simulated_chains
-            runs = d, source.all_data, tunings[d], few, particles
+            runs = d, source.all_data, tunings[d], chains[1], particles
             sides.append(Side("forward", *runs))
             sides.append(Side("reverse", *runs, [_shortest(source, tunings[d])]))
             for i, burn_in in enumerate(source.shorter, start=1):
                 sides.append(Side("burn_in", *runs, [replace(source, burn_in=burn_in)], i))
         return sides
 
-    def renewed(self, path: Path, chains: int, particles: int, further_moves: int) -> list[Side]:
+    def renewed(
+        self, path: Path, chains: tuple[int, int], particles: int, further_moves: int
+    ) -> list[Side]:
         """Return the sides of a round on new simulated data."""
         first = self.session.options.datasets
         tunings = self.preparation.tunings(self.all_data(path, first), path, fits=False)
@@ -221,9 +226,10 @@ def _plan(sets: Sets, refused: int = 0) -> ModelPlan:
         schedules = make_schedules(min(n, options.max_temperatures or n), options.schedule)
     n = schedules[0].n_temperatures
     variance, fewest, further = preparation.real_runs(tunings, path, n, particles)
-    chains = len(sets.starts) or options.enough_chains(variance, fewest)
+    real = len(sets.starts) or options.enough_chains(variance, fewest)
+    chains = real, options.enough_simulated_chains(variance)
     needed = partial(options.bytes_of_states, engine.density.size)
-    check_memory(needed, chains=chains, particles=particles)
+    check_memory(needed, chains=real, particles=particles)
     _log.info(f"Path: {path.name}, {reason}")
     _log.debug(f"Kernel: {preparation.kernel}")
     may_renew = sets.simulation is not None and sets.simulation.renews

@@ -35,16 +35,22 @@ def improved(density: Density, drawn: Drawn[Reference], rng: Generator) -> Drawn
     if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
         lighter = draw_weighted(density, drawn.reference.with_degrees(n), CHECKED, rng)
         drawn = min(drawn, lighter, key=lambda each: each.variance)
+    components = len(drawn.reference.locations)
+    # For all moments, or for a location and a width alone.
+    enough = {True: components * n * (n + 3), False: components * LEAST_DRAWS * (n + 1)}
     for _ in range(4):
         if not UNEVEN < drawn.variance < np.inf:
             break
-        source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
+        source, needed = drawn, enough[True]
         for size in (512, 2048):  # new draws, if the present ones are too few
             if _effective_size(source) < needed <= size / CHECKED * _effective_size(drawn):
                 source = draw_weighted(density, drawn.reference, size, rng)
-        if _effective_size(source) < needed:
+        if _effective_size(source) < enough[False]:
+            source = draw_weighted(density, drawn.reference, 2048, rng)
+        if _effective_size(source) < enough[False]:
             break
-        better = draw_weighted(density, _matched(source), CHECKED, rng)
+        shape = _effective_size(source) >= needed
+        better = draw_weighted(density, _matched(source, shape), CHECKED, rng)
         if not better.variance < drawn.variance:
             break
         drawn = better
@@ -61,13 +67,28 @@ def _effective_size(drawn: Drawn[Reference]) -> float:
     return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
 
 
-def _matched(drawn: Drawn[Reference]) -> Reference:
-    """Return a mixture whose components have the moments of the weighted draws near them."""
+def _matched(drawn: Drawn[Reference], shape: bool) -> Reference:
+    """Return a mixture whose components have the moments of the weighted draws near them.
+
+    If not ``shape``, a component keeps its own, and gets the mean and the width alone.
+    """
     thetas, r = drawn.thetas, drawn.reference
     near = r.memberships(thetas) * _truncated(drawn.g)
-    return mix_references(
-        [_component(each / each.sum(), thetas, r.degrees_of_freedom) for each in near]
-    )
+    near /= near.sum(axis=1, keepdims=True)
+    if shape:
+        parts = [_component(each, thetas, r.degrees_of_freedom) for each in near]
+    else:
+        parts = [_moved(each, thetas, r, k) for k, each in enumerate(near)]
+    return mix_references(parts)
+
+
+def _moved(weights: ndarray, thetas: ndarray, reference: Reference, k: int) -> Reference:
+    """Return a component with the mean and the mean square distance of weighted draws."""
+    mean, metric = weights @ thetas, reference.metric(k)
+    z = np.linalg.solve(root_of(metric), (thetas - mean).T)
+    width = np.sqrt(weights @ (z**2).sum(axis=0) / len(mean))
+    metric = metric._replace(scale=width * metric.scale)
+    return make_reference(mean, metric, reference.degrees_of_freedom)
 
 
 def _component(

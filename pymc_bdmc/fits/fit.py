@@ -22,7 +22,7 @@ from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.contract import AnyReference, Defensive, Density
 from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
-from pymc_bdmc.reference.student import Reference
+from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
 HEAVY, JUDGING = 1.0, 2048
 """Largest Pareto k of the weights of draws, above which they have no mean, and the draws by which a
@@ -34,6 +34,8 @@ than this share of the posterior, estimated from prior draws, is missed."""
 MOST_SURPLUS = 5.0
 """Nats by which g at likely states that searches passed may exceed its largest value at draws.
 Measured: 6 nats or more on thin ridges, and below 3 if a normal mixture fits well."""
+MOST_WIDER = 3
+"""Most components that are added for what rays find beyond a fit. Chosen."""
 MANY = 512
 """Draws that compare shares of the prior, and that judge a fit whose weights look uneven."""
 EVEN = 1.0
@@ -242,7 +244,9 @@ class Fitting:
             return self._defended(found.reference.core)
         drawn = self._weighted(reference, CHECKED)
         if is_mixture:
-            drawn = improved(density, drawn, rng)
+            drawn = drawn if self._is_bounded else self._widened(drawn)
+            better = improved(density, drawn, rng)
+            drawn = drawn if better is drawn or self._is_bounded else self._widened(better)
         if self._is_bounded:
             return self._defended(drawn.reference)
         return drawn if is_mixture else self._annealed(drawn)
@@ -271,6 +275,9 @@ class Fitting:
     def _judged(self, reference: AnyReference, reason: str) -> Fit:
         """Return the fit, improved by its own draws; refuse one whose draws need annealing."""
         drawn = self._improved(reference)
+        if not drawn.reference.knows_tails:
+            added = len(drawn.reference.locations) - len(reference.locations)
+            reason += f"; rays from it found wider parts ({added})" if added else ""
         if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = self._weighted(drawn.reference, MANY)
@@ -289,6 +296,33 @@ class Fitting:
         share = 1 / (1 + drawn.variance)
         reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
         return self._fit(drawn, reason)
+
+    def _widened(self, drawn: Drawn[Reference]) -> Drawn[Reference]:
+        """Return draws from the mixture with components for what rays find beyond it.
+
+        Few rays may find more than there is, or less. So draws from the mixture with the component
+        must confirm that the posterior has a share there.
+        """
+        density, is_structured = self._density, self._structure.may_nest and drawn.variance > EVEN
+        if is_structured or not density.has_gradient:  # a nested fit is next
+            return drawn
+        (rng,) = self._rng.spawn(1)
+        for _ in range(MOST_WIDER):
+            if not drawn.variance < np.inf:
+                return drawn
+            reference, log_ml = drawn.reference, logsumexp(drawn.g) - np.log(len(drawn.g))
+            share, wider = part_beyond(reference, density, self._prior, log_ml, 16, rng)
+            if wider is None or share <= MISSED:
+                return drawn
+            share = min(share / (1 + share), 0.5)
+            mixture = mix_references([reference, wider], np.array([1 - share, share]))
+            found = draw_weighted(density, mixture, MANY, rng)
+            log_p = found.g + mixture.log_density(found.thetas) - logsumexp(found.g) + np.log(MANY)
+            is_rare = log_p - reference.log_density(found.thetas) > RARE
+            if not softmax(found.g)[is_rare].sum() > MISSED:
+                return drawn
+            drawn = found
+        raise NoFit("rays from a fit keep finding parts of the posterior that it misses", True)
 
     def _fit(self, drawn: Drawn, reason: str) -> Fit:
         """Return the fit that these draws come from."""
@@ -333,15 +367,6 @@ class Fitting:
         if len(reached := self._reached):
             log_f = density.terms(reached).sum(axis=1)
             found["runs from the prior"] = self._is_rare(reference, reached, log_f - log_ml).mean()
-        if not reference.knows_tails and density.has_gradient:
-            (rng,) = self._rng.spawn(1)
-            # Chosen: 16 find a concentric shell exactly; if a fit misses 0.4 % of a skewed
-            # posterior, one set of 16 in seven finds more than `MISSED`, hence the 256.
-            for rays in (16, 256):
-                share = share_beyond(reference.core, density, self._prior, log_ml, rays, rng)
-                if share <= MISSED:
-                    break
-            found["rays from the fit"] = share
         sign, missed = max(found.items(), key=itemgetter(1))
         if missed <= MISSED:
             return ""
@@ -371,23 +396,24 @@ def _pareto_shape(g: ndarray) -> float:
     return shape_of_weights(np.exp(g - g.max()))
 
 
-def share_beyond(
+def part_beyond(
     reference: Reference, density: Density, prior: ndarray, log_ml: float, rays: int, rng: Generator
-) -> float:
+) -> tuple[float, Reference | None]:
     """Estimate the share of the posterior that lies beyond a fit, along rays from its components.
 
     In polar coordinates θ = m + s·L·z around a component with mean m and scale matrix L Lᵀ, any
     integral is E_z ∫ f(m + s L z) s^(n−1) ds times |L| and the area S of the unit sphere, for z
     uniform on it. Integrated is the posterior density where it exceeds that of the fit by more than
     `RARE` nats, from a radius of √n, since draws show what is nearer, to that of the farthest prior
-    draw. The mean over rays, which components share, is unbiased; the largest over components is
-    returned.
+    draw. The mean over rays, which components share, is unbiased. Returned is the largest over
+    components, with a component of the same shape that is as wide as what was found.
     """
     n = prior.shape[1]
     log_sphere = np.log(2) + n / 2 * np.log(np.pi) - gammaln(n / 2)
-    rays, found = max(rays // len(reference.locations), 1), []
+    rays, share, wider = max(rays // len(reference.locations), 1), 0.0, None
     for k, location in enumerate(reference.locations):
-        root = root_of(reference.metric(k))
+        metric = reference.metric(k)
+        root = root_of(metric)
         z = rng.standard_normal((rays, n))
         z /= np.linalg.norm(z, axis=1, keepdims=True)
         first = np.log(n) / 2
@@ -402,5 +428,11 @@ def share_beyond(
         is_rare = log_p - reference.log_density(thetas) > RARE
         log_volume = log_sphere + np.linalg.slogdet(root)[1] + n * log_s
         heights = np.where(is_rare, log_p, -np.inf).reshape(rays, points) + log_volume
-        found.append(trapezoid(np.exp(np.minimum(heights, 300.0)), log_s, axis=1).mean())
-    return float(max(found, default=0.0))
+        masses = np.exp(np.minimum(heights, 300.0)).mean(axis=0)
+        found = float(trapezoid(masses, log_s))
+        if found > share:
+            square = trapezoid(masses * np.exp(2 * log_s), log_s) / found
+            wide = metric._replace(scale=metric.scale * np.sqrt(square / n))
+            share = found
+            wider = make_reference(location, wide, reference.degrees_of_freedom)
+    return share, wider
