@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from inspect import signature
 from typing import Any, Literal, Never
 
@@ -17,13 +19,16 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.call.options import Options
 from pymc_bdmc.call.prepare import prepare
-from pymc_bdmc.call.session import open_model
+from pymc_bdmc.call.session import ModelSession, open_model
 from pymc_bdmc.call.tree import finish, null_result
 from pymc_bdmc.density.refuse import checked_model, model_of
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
 from pymc_bdmc.paths import Path, make_path
+from pymc_bdmc.results.consistency import misfit
 from pymc_bdmc.simulations import Simulation, make_simulation
+
+_log = logging.getLogger("pymc.bdmc")
 
 
 def sample_bdmc(
@@ -205,4 +210,25 @@ def sample_bdmc(
         callback=callback,
     )
     with open_model(options.checked()) as session:
-        return finish(session, prepare(session))
+        dt = finish(session, prepare(session))
+        return session.finish(_with_real_data(session, dt) or dt)
+
+
+def _with_real_data(session: ModelSession, dt: xr.DataTree) -> xr.DataTree | None:
+    """Return a result on data that contain the real ones, if no simulated ones are like these.
+
+    None if the caller chose the simulation or limited the time, or if the data do not stand out.
+    """
+    options, simulation = session.options, session.options.simulate
+    other = simulation.if_unlike if simulation and session.engine.stacks_data else None
+    if other is None or options.max_time or dt.attrs["interrupted"] or not (found := misfit(dt)):
+        return None
+    _log.info("The model does not fit: data that contain the real ones are simulated in addition")
+    session = replace(session, options=replace(options, simulate=other))
+    try:
+        dt = finish(session, prepare(session))
+    except (KeyboardInterrupt, FloatingPointError, ValueError) as error:
+        _log.info(f"The result on other data is kept ({error})")
+        return None
+    dt.attrs |= found
+    return dt

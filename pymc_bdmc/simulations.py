@@ -99,6 +99,11 @@ class Simulation(ABC):
         """Whether `simulate` asks for a fit to the real data."""
         return False
 
+    @property
+    def if_unlike(self) -> "Simulation | None":
+        """The simulation to use in addition if the real data are like none of its own."""
+        return None
+
     def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
         """Return the simulation for a model, and for runs that can be on several data sets or not.
 
@@ -448,6 +453,11 @@ class HyperparametersIfAlike(FromHyperparameters):
     contain the real ones are simulated in their place.
     """
 
+    @property
+    def if_unlike(self) -> Simulation:
+        """Data that contain the real ones."""
+        return FromPosterior(self.idata, self.datasets)
+
     def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
         """Return another one without hyperparameters, or if runs are on one data set."""
         suited = super().suited(model, stacks_data)
@@ -469,7 +479,7 @@ class HyperparametersIfAlike(FromHyperparameters):
         if not odd:
             return super().simulate(density, entropy, fit, first) if first else alike
         _log.info(f"Simulated data contain the real ones, since no others are like {odd[0]}")
-        return FromPosterior(self.idata, self.datasets).simulate(density, entropy, fit, first)
+        return self.if_unlike.simulate(density, entropy, fit, first)
 
 
 def _stands_out(real: np.ndarray, simulated: Sequence[np.ndarray]) -> bool:

@@ -323,11 +323,11 @@ class Options(CallOptions):
         return self.chains or int(np.clip(2 * DATASETS // max(self.datasets, 1), 2, CHAINS))
 
     def enough_simulated_chains(self, variance: float) -> int:
-        """Return the number of runs a direction on each data set that can certify a total variation.
+        """Return the number of runs a direction on each data set that can certify a distance.
 
         `variance` is that of log Ẑ of a run, nats². Simulated with normal log Ẑ and `DATASETS` data
-        sets: K runs with a variance of 0.13² K give a bound below 0.25 with a probability of
-        0.95 or more. If more than `CHAINS` would be needed, K is what it is without pilots.
+        sets: if it is 0.13² for each run, the bound on the total variation is below 0.25 with a
+        probability of 0.95. If more than `CHAINS` would be needed, there are no more than usual.
         """
         needed = int(np.ceil(min(variance / 0.13**2, CHAINS + 1.0)))
         if self.chains or self.target_gap or needed > CHAINS:

@@ -26,7 +26,7 @@ from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.structure import hard_variables, sum_out
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path, PriorPath
-from pymc_bdmc.simulations import Simulated, Simulation, if_possible
+from pymc_bdmc.simulations import FromPosterior, Simulated, Simulation, if_possible
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -67,6 +67,8 @@ class Sets:
             make = partial(simulation.simulate, density, session.entropy, fit, first)
             if session.store:
                 name = "renewed" if first else "simulated"
+                if simulation.name == FromPosterior.name:  # after others, perhaps
+                    name += "_with_real"
                 make = partial(session.store.remember, name, make)
             found = if_possible(make, needed=session.options.needs_simulated)
             self._simulated[first] = found or []

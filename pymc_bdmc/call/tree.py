@@ -59,7 +59,7 @@ def finish(session: ModelSession, plan: ModelPlan) -> xr.DataTree:
     write_log_ml(dt)  # it is withheld if runs miss a part that given draws show, or that is NaN
     if remark := undefined_far(Reading.of(dt)):
         _log.info(remark)
-    return session.finish(dt)
+    return dt
 
 
 def to_datatree(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round]) -> xr.DataTree:

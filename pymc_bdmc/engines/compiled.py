@@ -150,7 +150,8 @@ class CompiledEngine:
     def fit(self, task: FitTask) -> Fit | None:
         """Search for a reference whose draws need no annealing; None if it was stopped."""
         rng, problem = np.random.default_rng(task.seed), self.on(task.data)
-        draws = problem.draw(64 if task.known else 256, rng)  # they show what a fit misses
+        # They show what a fit misses, and searches start at them.
+        draws = problem.draw(64 if task.known and task.known.is_conclusive else 256, rng)
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
             reached = self.jitted.ravel_many(task.reached) if task.reached else None

@@ -68,6 +68,9 @@ class DrawTuning(Tuning):
     ℓ is g = log p + ℓ − log r, and a move is an evaluation of a draw and its weight.
     """
 
+    is_conclusive: bool = True
+    """Whether every search on the first data set that ended at a mode ended at the same one."""
+
     @property
     def is_nested(self) -> bool:
         """Whether draws are normal in the latent variables, so that they reach necks."""

@@ -16,7 +16,14 @@ from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
 from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted, most_variance
-from pymc_bdmc.fits.modes import LOST, OVERLOOKED, SEARCHES, ascend_by_gradients, find_modes
+from pymc_bdmc.fits.modes import (
+    LOST,
+    OVERLOOKED,
+    SEARCHES,
+    Modes,
+    ascend_by_gradients,
+    find_modes,
+)
 from pymc_bdmc.fits.nested import NoFit, Structure, fit_nested, refit_nested, share_in_tails
 from pymc_bdmc.reference.annealed import AnnealedReference
 from pymc_bdmc.reference.contract import AnyReference, Defensive, Density
@@ -140,9 +147,10 @@ class Fitting:
     def further(self, known: DrawTuning) -> Fit:
         """Fit a reference to data that are similar to those of a known tuning.
 
-        Searches start at the known modes and at some prior draws. The fit fails if they find no
-        mode, or may have missed one. There are fewer checks than for a first fit, since the runs on
-        these data show what it misses.
+        The search is that on the first data, and knows nothing of what that found. Only if that
+        was conclusive, it starts at the known mode and at a few prior draws, since another one
+        would have ended there too. The fit fails if no mode is found, or one may be missed. There
+        are fewer checks than for a first fit, since the runs on these data show what it misses.
         """
         return self._tried(self._refitted, known)
 
@@ -162,32 +170,47 @@ class Fitting:
         reference: AnyReference
         core, steps = known.reference.core, known.reference.temperatures
         if core.knows_tails:
-            nested, reason = refit_nested(self._density, core, self._prior, self._rng)
+            nested, modes = self._nested_again(core, known.is_conclusive)
             reference = AnnealedReference(nested, steps) if steps else nested
+        elif not known.is_conclusive:
+            reference, modes = self._searched(core.degrees_of_freedom)
         else:
             n, further = len(core.locations), 4 * len(core.locations)
             starts = chain(core.locations, self._starts(further))
-            reference, reason = self._at_modes(
+            reference, modes = self._at_modes(
                 starts, core.metric(0), n + further, core.degrees_of_freedom
             )
         drawn = self._improved(reference)
         if not drawn.variance < np.inf:
             raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
-        return self._fit(drawn, reason)
+        return self._fit(drawn, modes.reason)
+
+    def _nested_again(
+        self, known: NestedReference, is_conclusive: bool
+    ) -> tuple[NestedReference, Modes]:
+        if is_conclusive:
+            return refit_nested(self._density, known, self._prior, self._rng)
+        latent = np.isin(np.arange(self._prior.shape[1]), known.latent)
+        structure = self._structure._replace(latent=latent)
+        return fit_nested(self._density, self._prior, self._ells, structure, self._rng)
 
     def _mixture(self, degrees_of_freedom: float | None) -> Fit:
         # The curvature takes two gradients an element, or several times n² evaluations.
         most = 500 if self._density.has_gradient else 30
         if self._prior.shape[1] > most:
             raise NoFit(f"θ has more than {most} elements")
+        reference, modes = self._searched(degrees_of_freedom)
+        return self._judged(reference, modes.reason, modes.basins == 1)
+
+    def _searched(self, degrees_of_freedom: float | None) -> tuple[Reference, Modes]:
+        """Return t distributions at all modes that a search finds, which knows none of them."""
         reached, starts = self._reached[:SEARCHES], self._starts(SEARCHES)
         if self._structure.has_heavy_tails:
             starts = chain(self._apart(), starts)
         starts, n = chain(reached, starts), SEARCHES + len(reached)
-        found = self._at_modes(starts, spread_of(self._prior), n, degrees_of_freedom, OVERLOOKED)
-        return self._judged(*found)
+        return self._at_modes(starts, spread_of(self._prior), n, degrees_of_freedom, OVERLOOKED)
 
-    def _at_modes(self, starts, metric, searches, dof, overlooked=1.0) -> tuple[Reference, str]:
+    def _at_modes(self, starts, metric, searches, dof, overlooked=1.0) -> tuple[Reference, Modes]:
         """Return t distributions at all modes, and how they were found."""
         # Far out in heavy tails all searches may be lost.
         most_lost = 1.0 if self._structure.has_heavy_tails else LOST
@@ -197,7 +220,7 @@ class Fitting:
         )  # fmt: skip
         if modes.reference is None or not modes.is_all:
             raise NoFit(modes.reason, modes.is_unfinished)
-        return modes.reference, modes.reason
+        return modes.reference, modes
 
     def _starts(self, searches: int) -> Iterable[ndarray]:
         """Return prior draws from which searches start; the first half are the likeliest ones."""
@@ -221,7 +244,7 @@ class Fitting:
 
     def _nested(self, structure: Structure) -> Fit:
         density, rng = self._density, self._rng
-        reference, reason = fit_nested(density, self._prior, self._ells, structure, rng)
+        reference, modes = fit_nested(density, self._prior, self._ells, structure, rng)
         if np.isfinite(reference.accuracy):
             missed = share_in_tails(reference, density, RARE, rng)
             if missed > MISSED:
@@ -229,7 +252,7 @@ class Fitting:
                     f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
                     "distribution lacks"
                 )
-        return self._judged(reference, f"{structure.title}: {reason}")
+        return self._judged(reference, f"{structure.title}: {modes.reason}", modes.basins == 1)
 
     def _weighted(self, reference: AnyReference, n: int) -> Drawn:
         return draw_weighted(self._density, reference, n, self._rng)
@@ -272,10 +295,10 @@ class Fitting:
         second = [second_moment(log_f - log_r, log_f - each.mixed(*log_ps)) for each in candidates]
         return self._weighted(candidates[int(np.argmin(second))], MANY)
 
-    def _judged(self, reference: AnyReference, reason: str) -> Fit:
+    def _judged(self, reference: AnyReference, reason: str, is_conclusive: bool = True) -> Fit:
         """Return the fit, improved by its own draws; refuse one whose draws need annealing."""
         drawn = self._improved(reference)
-        if not drawn.reference.knows_tails:
+        if isinstance(reference, Reference) and not self._is_bounded:
             added = len(drawn.reference.locations) - len(reference.locations)
             reason += f"; rays from it found wider parts ({added})" if added else ""
         if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
@@ -295,7 +318,7 @@ class Fitting:
             )
         share = 1 / (1 + drawn.variance)
         reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
-        return self._fit(drawn, reason)
+        return self._fit(drawn, reason, is_conclusive)
 
     def _widened(self, drawn: Drawn[Reference]) -> Drawn[Reference]:
         """Return draws from the mixture with components for what rays find beyond it.
@@ -324,14 +347,14 @@ class Fitting:
             drawn = found
         raise NoFit("rays from a fit keep finding parts of the posterior that it misses", True)
 
-    def _fit(self, drawn: Drawn, reason: str) -> Fit:
+    def _fit(self, drawn: Drawn, reason: str, is_conclusive: bool = True) -> Fit:
         """Return the fit that these draws come from."""
         density, weights, seen = self._density, softmax(drawn.g), drawn.g > -np.inf
         means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
         price = drawn.evaluations / len(drawn.g)
         tuning = DrawTuning(
             drawn.reference, means, drawn.g[seen], density.evaluations, price,
-            price * density.seconds,
+            price * density.seconds, is_conclusive=is_conclusive,
         )  # fmt: skip
         most = most_variance(drawn.reference)
         return Fit(tuning, reason, drawn.variance, density.evaluations, most)

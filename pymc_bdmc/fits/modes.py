@@ -64,6 +64,8 @@ class Modes(NamedTuple):
     is_all: bool
     """Whether there is no sign of further modes."""
     reason: str
+    basins: int
+    """Number of modes at which searches ended, low ones too."""
     is_unfinished: bool = False
     """Whether searches keep finding new modes, high or low."""
 
@@ -120,7 +122,7 @@ def find_modes(
             break
     if not kept:
         reason = "no mode was found where the posterior is curved like a normal density"
-        return Modes(None, False, reason)
+        return Modes(None, False, reason, len(modes))
     parts = [make_reference(modes[i].theta, modes[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     once = len(_seen_once(ends))
@@ -131,7 +133,7 @@ def find_modes(
         )
     elif not is_all:
         reason += ", and may miss others"
-    return Modes(mix_references(parts), is_all, reason, is_unfinished)
+    return Modes(mix_references(parts), is_all, reason, len(modes), is_unfinished)
 
 
 def _is_complete(

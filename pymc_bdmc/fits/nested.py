@@ -110,8 +110,8 @@ class Marginal(Density):
 
 def fit_nested(
     density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator
-) -> tuple[NestedReference, str]:
-    """Fit a nested reference to first data, with ℓ of the prior draws; return it and a summary."""
+) -> tuple[NestedReference, Modes]:
+    """Fit a nested reference to first data, with ℓ of the prior draws; return it and its search."""
     latent, others = np.flatnonzero(structure.latent), np.flatnonzero(~structure.latent)
     units = structure.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
@@ -155,7 +155,7 @@ def fit_nested(
 
 def refit_nested(
     density: Density, known: NestedReference, prior: ndarray, rng: Generator
-) -> tuple[NestedReference, str]:
+) -> tuple[NestedReference, Modes]:
     """Fit a nested reference to similar data; see `fit_nested`."""
     modes = known.marginal_modes
     first = known.given(known.from_units(modes[:1]), density)
@@ -172,7 +172,7 @@ def refit_nested(
 def _fitted(
     found: NestedReference, density: Density, search: Callable[[LogDensity], Modes],
     checked: int, prior: ndarray, n_starts: int, rng: Generator
-) -> tuple[NestedReference, str]:  # fmt: skip
+) -> tuple[NestedReference, Modes]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
     The marginal density may have no mode: for a matrix of two unknown scales it is flat towards a
@@ -182,10 +182,10 @@ def _fitted(
     wide = make_reference(np.median(phis, axis=0), spread_of(phis))
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=1e-8)
     modes = search(Marginal(tight, density))
-    reason = f"marginally, {modes.reason}"
+    modes = modes._replace(reason=f"marginally, {modes.reason}")
     is_single = modes.reference is None or len(modes.reference.locations) == 1
     if modes.is_unfinished or not (is_single or modes.is_all):
-        raise NoFit(reason, modes.is_unfinished)
+        raise NoFit(modes.reason, modes.is_unfinished)
     mixture = modes.reference
     first = mix_references([mixture, wide], np.array([0.8, 0.2])) if mixture else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
@@ -207,9 +207,9 @@ def _fitted(
             f"its wide prior says (up to {min(lost, 1):.0%} of its precision)"
         )
     if is_exact(found, density, rng):
-        return found._replace(accuracy=np.inf), reason
+        return found._replace(accuracy=np.inf), modes
     found = _predicting(found._replace(accuracy=LOOSE), density, psis)
-    return found._replace(degrees_of_freedom=float(max(len(found.latent), 10))), reason
+    return found._replace(degrees_of_freedom=float(max(len(found.latent), 10))), modes
 
 
 def _started(found: NestedReference, centre: Conditional) -> NestedReference:

@@ -313,13 +313,34 @@ def likeness(read: Reading) -> Iterator[Finding]:
     yield check_shortfall(table.loc["shortfall"].iloc[-1])
     if "model" not in table.index:
         return
+    yield check_model(table.loc["model"].iloc[0], read, _worst(table))
+    if read.data_source == "prior":
+        yield from wide_prior(table)
+
+
+def _worst(table: pd.DataFrame) -> str:
+    """Return the feature in which the real data deviate most."""
     values = table["value"].droplevel("temperatures")
     deviations = values.drop(["log weights", "shortfall", "model"]).abs()
     is_worst = np.isclose(deviations, abs(values["model"]))
-    worst = str(deviations.index[is_worst][0]) if is_worst.any() else "log weights"
-    yield check_model(table.loc["model"].iloc[0], read, worst)
-    if read.data_source == "prior":
-        yield from wide_prior(table)
+    return str(deviations.index[is_worst][0]) if is_worst.any() else "log weights"
+
+
+def misfit(dt: xr.DataTree) -> dict:
+    """Return attributes that say how the real data stand out among others; empty if they do not."""
+    read = Reading.of(dt)
+    if not read.has("real", "forward"):
+        return {}
+    try:
+        table = consistency_of(read)
+    except ValueError:  # one kind of data has no finished runs
+        return {}
+    if "model" not in table.index:
+        return {}
+    row, worst = table.loc["model"].iloc[0], _worst(table)
+    if check_model(row, read, worst).status != "open":
+        return {}
+    return {"misfit": worst, "misfit_value": row["value"], "misfit_p_value": row["p_value"]}
 
 
 def check_shortfall(row: pd.Series) -> Finding:
@@ -339,6 +360,10 @@ def check_shortfall(row: pd.Series) -> Finding:
 
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
     """Check whether the real data stand out among simulated ones, so the model does not fit."""
+    if read.misfit:  # among data sets that do not contain the real one, of the same call
+        feature, kind = read.misfit, f"{read.misfit} among data sets that the model simulates"
+        found = {"value": read.misfit_value, "p_value": read.misfit_p_value, "kind": kind}
+        row = pd.Series(found | {"valid": True, "flagged": True})
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
         more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")

@@ -208,6 +208,9 @@ class Reading:
     undefined_posterior: float = 0.0  # share of moves from posterior states that end there
     knows_tails: int = 0
     weighs_real: int = 0  # whether a fit needs annealing on simulated data, but not on the real
+    misfit: str = ""  # the feature of the data that shows that the model does not fit
+    misfit_value: float = np.nan  # by how many deviations
+    misfit_p_value: float = np.nan
     heavy_tail: float = 0.0  # Pareto k of the weights of the pilot's last states under the fit
     doubt: str = ""  # why the fit, at which runs on the real data start, misses something
     peaks: int = 0

@@ -19,7 +19,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, problem
 from pymc_bdmc.fits import adapt, draws, modes
 from pymc_bdmc.fits import fit as fitting
-from pymc_bdmc.fits.fit import share_beyond
+from pymc_bdmc.fits.fit import part_beyond
 from pymc_bdmc.fits.modes import find_modes
 from pymc_bdmc.reference.metric import Metric, metric_of, root_of
 from pymc_bdmc.reference.student import (
@@ -307,8 +307,11 @@ def test_rays_find_a_wider_shell_that_has_no_top(n, share):
 
     reference = make_reference(np.zeros(n), unit(n, 0.1), float(n))
     prior = rng.normal(0, 3, (256, n))
-    found = share_beyond(reference, Mixture(log_density), prior, 0.0, 16, rng)
+    found, wider = part_beyond(reference, Mixture(log_density), prior, 0.0, 16, rng)
     assert abs(found - share) < 0.02
+    assert (wider is None) is (share == 0.0)
+    if wider:  # as wide as the shell, in each direction
+        assert np.allclose(wider.scales, 1.0, rtol=0.1)
 
 
 def test_none_of_six_tops_that_are_alike_is_overlooked():

@@ -71,9 +71,8 @@ class Fitted:
         prior = self.density.draw_prior(256, self.rng)
         ells = self.density.terms(prior)[:, 1]
         try:
-            self.reference, self.reason = fit_nested(
-                self.density, prior, ells, self.split, self.rng
-            )
+            self.reference, modes = fit_nested(self.density, prior, ells, self.split, self.rng)
+            self.reason = modes.reason
         except NoFit as no_fit:
             self.reference, self.reason = None, str(no_fit)
         return self
