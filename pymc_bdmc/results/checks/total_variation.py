@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.stats import binomtest
 
 from pymc_bdmc.estimators import (
     TotalVariation,
@@ -135,8 +136,14 @@ def total_variation(
             f" In addition, a probability computed from the {draws} draws in the group posterior "
             f"has a standard error of at most about {upwards(0.5 / np.sqrt(draws))}."
         )
-    if missed > 0 and not read.independent_starts:  # a single pair is mostly noise
-        text += f" On {missed} of the {n} data sets the forward runs miss most of the posterior."
+    if n > 1 and not read.independent_starts:  # a single pair is mostly noise
+        k = missed + unfinished
+        most = binomtest(k, n, alternative="less").proportion_ci(found.confidence).high
+        text += (
+            f" Runs found the part of the posterior with the true parameters on {n - k} of {n} "
+            f"data sets; they miss it on at most {np.ceil(100 * most):.0f} % of such data sets "
+            f"({level})."
+        )
     if unfinished:
         text += f" On {unfinished} data sets some runs were not finished; each counts as 1."
     error = clustered_mean(found.terms[:, None])[1]
