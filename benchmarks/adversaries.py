@@ -813,6 +813,117 @@ def heavy_noise(y: np.ndarray, scale: float) -> Adversary:
     return Adversary(model, log_ml, below("spread", 1.0, shares[spreads < 1.0].sum()))
 
 
+def two_tones(t: np.ndarray, y: np.ndarray) -> Adversary:
+    """Two tones and noise, of which the model has one: the frequency may be that of either.
+
+    Quadrature over the frequency; given it the amplitudes are normal.
+    """
+    with pm.Model() as model:
+        frequency = pm.Uniform("frequency", 0.1, 3)
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Normal("y", a * pt.cos(frequency * t) + b * pt.sin(frequency * t), 1, observed=y)
+    step = 2e-5
+    grid, logs = np.arange(0.1 + step / 2, 3, step), []
+    for part in np.array_split(grid, 200):
+        cosine, sine = np.cos(np.outer(part, t)), np.sin(np.outer(part, t))
+        aa, bb = 1 + (cosine**2).sum(axis=1), 1 + (sine**2).sum(axis=1)
+        ab, ya, yb = (cosine * sine).sum(axis=1), cosine @ y, sine @ y
+        determinant = aa * bb - ab**2
+        square = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / determinant
+        logs.append((square - np.log(determinant)) / 2)
+    constant = stats.norm.logpdf(y).sum() - np.log(2.9)
+    log_ml, shares = summed(np.concatenate(logs) + constant, step)
+    limit = 1.5  # between the tones
+    return Adversary(model, log_ml, below("frequency", limit, shares[grid < limit].sum()))
+
+
+def shell(d: int, share: float, wide: float) -> Adversary:
+    """Noise of two levels, summed out: a wide normal without a maximum around a narrow one.
+
+    The wide one has this share of the posterior.
+    """
+    y = np.random.default_rng(20).normal(size=d)
+    noise = np.array([1.0, wide])
+    variance = 100 + noise**2
+    log_marginal = stats.norm.logpdf(y[:, None], 0, np.sqrt(variance)).sum(axis=0)
+    log_shares = np.log([1 - share, share]) - log_marginal
+    log_shares -= logsumexp(log_shares)
+
+    def logp(y, x):
+        square = ((y - x) ** 2).sum()
+        each = log_shares - 0.5 * square / noise**2 - d * np.log(noise)
+        return pt.logaddexp(each[0], each[1]) - 0.5 * d * np.log(2 * np.pi)
+
+    def draw(x, rng=None, size=None):
+        return x + noise[int(np.log(rng.random()) < log_shares[1])] * rng.normal(size=np.shape(x))
+
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 10, shape=d)
+        pm.CustomDist("y", x, logp=logp, random=draw, signature="(d)->(d)", observed=y)
+    # Given the level, x is normal around a multiple of y.
+    sd, centre = 10 * noise / np.sqrt(variance), 100 / variance
+    radius = 1.5 * np.sqrt(d)
+    within = [
+        stats.ncx2.cdf((radius / s) ** 2, d, (((c - 1) * y) ** 2).sum() / s**2)
+        for s, c in zip(sd, centre, strict=True)
+    ]
+
+    def near(draws):
+        return ((draws["x"] - y) ** 2).sum(draws["x"].dims[-1]) < radius**2
+
+    probability = float(np.dot([1 - share, share], within))
+    log_ml = float(logsumexp(log_shares + log_marginal))
+    return Adversary(model, log_ml, {"x near y": Event(near, probability)})
+
+
+def neck(family: str, y: np.ndarray) -> Adversary:
+    """Centred effects of another family than the normal, all alike.
+
+    Quadrature over the log of the scale, and over each effect given it.
+    """
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 2)
+        effect = getattr(pm, family)("effect", 0, scale, shape=len(y))
+        pm.Normal("y", effect, 1, observed=y)
+    density = {"Laplace": stats.laplace, "Logistic": stats.logistic, "Gumbel": stats.gumbel_r}
+    step = 0.02
+    scales = np.exp(np.arange(-9, 2.5, step))
+    near, far = np.sinh(np.linspace(-12, 12, 2001)), np.linspace(-30, 30, 2001)
+    logs = stats.halfnorm.logpdf(scales, scale=2) + np.log(scales)
+    for k, each in enumerate(scales):
+        grid = np.unique(np.concatenate([each * near, far]))
+        grid = grid[np.abs(grid) <= 30]
+        with np.errstate(over="ignore"):  # of a density that is 0
+            prior = density[family].logpdf(grid, scale=each) + np.log(np.gradient(grid))
+        logs[k] += logsumexp(stats.norm.logpdf(y[:, None], grid) + prior, axis=1).sum()
+    log_ml, shares = summed(logs, step)
+    return Adversary(model, log_ml, below("scale", 0.3, shares[scales < 0.3].sum()))
+
+
+def waves(y: np.ndarray) -> Adversary:
+    """Latent variables whose sines are observed: given the others each has several modes.
+
+    Quadrature over the mean and the log of the spread, and over each variable given them.
+    """
+    with pm.Model() as model:
+        mean, spread = pm.Normal("mean"), pm.HalfNormal("spread", 2)
+        x = pm.Normal("x", mean, spread, shape=len(y))
+        pm.Normal("y", pt.sin(x), 0.2, observed=y)
+    step, step_of_log = 0.1, 0.05
+    means, spreads = np.arange(-5, 5, step), np.exp(np.arange(-7, 2.5, step_of_log))
+    z = np.linspace(-8, 8, 2001)
+    weight = stats.norm.logpdf(z) + np.log(z[1] - z[0])
+    logs = np.empty((len(means), len(spreads)))
+    for i, at in enumerate(means):
+        for k, width in enumerate(spreads):
+            each = stats.norm.logpdf(y[:, None], np.sin(at + width * z), 0.2)
+            logs[i, k] = logsumexp(each + weight, axis=1).sum()
+    logs += stats.norm.logpdf(means)[:, None]
+    logs += stats.halfnorm.logpdf(spreads, scale=2) + np.log(spreads)
+    log_ml, shares = summed(logs, step, step_of_log)
+    return Adversary(model, log_ml, below("spread", 1.0, shares[:, spreads < 1.0].sum()))
+
+
 def misfit(
     likelihood: Callable[[pt.TensorVariable], object],
     log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -961,6 +1072,17 @@ def pairs() -> tuple[np.ndarray, np.ndarray]:
     return x + 0.5 * rng.normal(size=15), 1.5 * x + 0.3 * rng.normal(size=15)
 
 
+def tones(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(21)
+    t = np.sort(rng.uniform(0, 100, n))
+    return t, np.cos(0.8 * t + 1) + 0.95 * np.cos(2.1 * t + 2) + rng.normal(size=n)
+
+
+def sines(n: int) -> np.ndarray:
+    rng = np.random.default_rng(22)
+    return np.sin(2 * rng.normal(size=n)) + 0.2 * rng.normal(size=n)
+
+
 AGREED = 5 + 1e-3 * np.array([0.3, -1, 0.5, 1.2])
 TORN = np.concatenate([
     -8 + np.array([[-0.5, 0.0, 0.6], [-0.8, 0.1, 0.5], [-0.4, 0.2, 0.3], [-0.9, 0.0, 0.7]]).T,
@@ -973,6 +1095,7 @@ FALLS = np.array([2, 1, 0, 2, 1, 1, 3, 0, 6, 5, 8, 4, 7, 5, 6, 1, 2, 0, 1, 3, 1,
 THREE_NORMALS = (-67.429, 0.001, 0.2050, 0.001)
 """By `three_normals_by_gibbs`."""
 FAR_OUT = np.array([0.0, 4.0, 40.0, 4000.0])
+ALIKE = np.random.default_rng(23).normal(size=8)
 CAR = np.array([0.5, 1.1, 0.3, -0.4, 0.2, 0.9])
 
 ADVERSARIES: dict[str, Callable[[], Adversary]] = {
@@ -1051,6 +1174,24 @@ ADVERSARIES |= {
         np.array([0.3, -0.5, 1.1, 0.2, -1.3, 0.8, 3.8, -3.9, 4.1, -0.1]), 0.25
     ),
 }
+SOUGHT = {
+    **{f"two tones, n = {n}": partial(lambda n: two_tones(*tones(n)), n) for n in (40, 80, 160)},
+    **{f"shell, d = {d}": partial(shell, d, 0.2, 3.0) for d in (10, 30, 80)},
+    **{
+        f"neck, {family}": partial(
+            lambda f: neck(f, np.random.default_rng(23).normal(size=8)), family
+        )
+        for family in ("Laplace", "Logistic", "Gumbel")
+    },
+    **{f"waves, n = {n}": partial(lambda n: waves(sines(n)), n) for n in (3, 6, 10)},
+    **{
+        f"narrow mode, width {width}": partial(spike_in_slab, noise(2), 0.15, width)
+        for width in (0.05, 0.02, 0.01)
+    },
+}
+"""Models whose posterior is hard to find; the rules for a search were made in view of others of
+these kinds, with other data."""
+ADVERSARIES |= SOUGHT
 MODELS: dict[str, Callable[[], pm.Model]] = {
     name: lambda make=make: make().model for name, make in ADVERSARIES.items()
 }

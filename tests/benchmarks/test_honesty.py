@@ -60,6 +60,10 @@ SMALL = {
         np.array([[2.5, 1.0], [0.0, 2.5]]), 1.0, 2.0
     ),
     "heavy_noise": lambda made: made.heavy_noise(np.array([0.3, -1.0]), 0.5),
+    "two_tones": lambda made: made.two_tones(np.array([0.0, 1.0, 3.0]), np.array([1.0, -1.0, 0.5])),
+    "shell": lambda made: made.shell(1, 0.3, 3.0),
+    "neck": lambda made: made.neck("Gumbel", np.array([0.3, -1.0])),
+    "waves": lambda made: made.waves(np.array([0.5, -0.3])),
 }
 """Every adversary, on so few data that draws from the prior answer the same questions."""
 THREE = np.array([18.0, 20.0, 23.0])
