@@ -226,9 +226,11 @@ def _with_real_data(session: ModelSession, dt: xr.DataTree) -> xr.DataTree | Non
     _log.info("The model does not fit: data that contain the real ones are simulated in addition")
     session = replace(session, options=replace(options, simulate=other))
     try:
-        dt = finish(session, prepare(session))
+        with_real = finish(session, prepare(session))
     except (KeyboardInterrupt, FloatingPointError, ValueError) as error:
         _log.info(f"The result on other data is kept ({error})")
         return None
-    dt.attrs |= found
-    return dt
+    if with_real.attrs["interrupted"]:
+        return None
+    with_real.attrs |= found
+    return with_real

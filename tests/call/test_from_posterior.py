@@ -132,3 +132,36 @@ def test_real_data_that_stand_out_are_contained():
     held = pm.sample_bdmc(model, simulate=bdmc.FromHyperparameters(), **OPTIONS)
     assert (held.attrs["simulate"], held.attrs["hyperparameters"]) == ("hyperparameters", "a, b")
     assert bdmc.verdict(held).table.loc["model", "status"] == "open"
+
+
+@pytest.fixture(scope="module")
+def overdispersed():
+    """Counts that stand out by log ML, and not by spread or tails, which slopes make vary."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    rates = np.exp(0.5 + x @ [0.4, -0.3]) * rng.gamma(0.5, 2, 300)
+    with pm.Model() as model:
+        rate = pm.math.exp(pm.Normal("a") + pm.math.dot(x, pm.Normal("b", shape=2)))
+        pm.Poisson("y", rate, observed=rng.poisson(rates))
+    return model
+
+
+def test_data_that_stand_out_by_log_ml_are_contained_in_a_second_round(overdispersed):
+    """By default only: the same call with the object leaves the verdict open."""
+    dt = pm.sample_bdmc(overdispersed, **OPTIONS)
+    assert (dt.attrs["simulate"], dt.attrs["misfit"]) == ("posterior", "log ML")
+    found = bdmc.verdict(dt)
+    assert found.status == "good"
+    assert "Model: it does not fit your data, whose log ML is 4" in found.brief
+    held = pm.sample_bdmc(overdispersed, simulate=bdmc.FromHyperparameters(), **OPTIONS)
+    assert held.attrs["simulate"] == "hyperparameters"
+    assert bdmc.verdict(held).table.loc["model", "status"] == "open"
+
+
+def test_the_first_round_is_kept_if_the_second_is_interrupted(overdispersed):
+    def stop_second(dt):
+        if dt.attrs["simulate"] == "posterior":
+            raise KeyboardInterrupt
+
+    dt = pm.sample_bdmc(overdispersed, callback=stop_second, **OPTIONS)
+    assert (dt.attrs["simulate"], dt.attrs["interrupted"]) == ("hyperparameters", 0)

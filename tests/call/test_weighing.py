@@ -1,5 +1,6 @@
 """Calls that need no annealing: when they are made, what they find, and what they cost."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.call import prepare
 from pymc_bdmc.call.importance import ImportanceSampling, Refusal
 from pymc_bdmc.call.options import Options
+from pymc_bdmc.estimators import total_variation
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath
 from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
@@ -244,6 +246,23 @@ def test_a_funnel_is_annealed_as_without_draws(caplog):
 @pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
 def test_the_number_of_runs_follows_the_target(target, chains):
     assert Options(model=None, target_error=target).enough_chains(0.1, 16) == chains
+
+
+def test_noisy_runs_on_simulated_data_are_as_many_as_certify():
+    """100 calls with log weights of variance 0.3²; of these two runs certify 0.25 in few."""
+    options = Options(model=None, simulate=bdmc.FromPrior())
+    assert [options.enough_simulated_chains(v) for v in (0.0, 0.01, 0.09, 1.0)] == [2, 2, 6, 2]
+    assert replace(options, chains=5).enough_simulated_chains(0.09) == 5
+    assert replace(options, target_gap=0.1).enough_simulated_chains(0.09) == 2
+    rng = np.random.default_rng(1)
+
+    def certified(chains):
+        means = np.array([-0.045, 0.045])[:, None, None]
+        calls = means + 0.3 * rng.normal(size=(100, 2, 20, chains))
+        return np.mean([total_variation(*call).upper <= 0.25 for call in calls])
+
+    assert certified(6) > 0.9
+    assert certified(2) < 0.5
 
 
 def test_errors_by_target_are_honest(regression):

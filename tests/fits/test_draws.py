@@ -337,6 +337,24 @@ def test_an_infinite_slope_has_no_curvature_and_no_warning():
     assert modes._curvature(lambda theta: (0.0, slope), np.zeros(2), slope, np.ones(2)) is None
 
 
+def test_a_search_that_was_not_conclusive_is_made_again_without_its_result():
+    """Twin: after a conclusive one the search begins at the known mode."""
+    density = Mixture(normal_mixture([[-5.0], [5.0]], 0.5, [0.5, 0.5]))
+    prior = np.random.default_rng(0).normal(0, 5, (256, 1))
+
+    def found(place, is_conclusive):
+        reference = make_reference(np.array([place]), unit(1, 0.5))
+        known = draws.DrawTuning(
+            reference, np.zeros(2), np.zeros(1), 0, is_conclusive=is_conclusive
+        )
+        fit = fit_of(density, prior, np.random.default_rng(1)).further(known)
+        return fit.tuning.reference.locations
+
+    assert len(found(5.0, False)) == 2
+    assert np.array_equal(found(5.0, False), found(-5.0, False))
+    assert not np.array_equal(found(5.0, True), found(-5.0, True))
+
+
 def test_the_price_of_an_evaluation_is_not_that_of_compiling(skewed, monkeypatch):
     density, theta = skewed.density(), np.zeros(1)
     clock = itertools.accumulate([0.0, 20.0] + 10 * [0.0, 1e-3])
