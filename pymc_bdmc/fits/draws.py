@@ -69,7 +69,7 @@ class DrawTuning(Tuning):
     """
 
     is_conclusive: bool = True
-    """Whether every search on the first data set that ended at a mode ended at the same one."""
+    """Whether all searches on the first data set ended at the same mode, with nothing wider."""
 
     @property
     def is_nested(self) -> bool:

@@ -97,6 +97,8 @@ class Fitting:
         self._reached = prior[:0] if reached is None else reached
         self._is_bounded = structure.has_heavy_tails
         """Whether references get a share of the prior, so that weights are bounded."""
+        self._scans = True
+        """Whether rays look for wider parts of the posterior."""
 
     def first(
         self,
@@ -152,6 +154,7 @@ class Fitting:
         would have ended there too. The fit fails if no mode is found, or one may be missed. There
         are fewer checks than for a first fit, since the runs on these data show what it misses.
         """
+        self._scans = not known.is_conclusive
         return self._tried(self._refitted, known)
 
     def _tried(self, fit: Callable[..., Fit], *arguments) -> Fit:
@@ -301,6 +304,7 @@ class Fitting:
         if isinstance(reference, Reference) and not self._is_bounded:
             added = len(drawn.reference.locations) - len(reference.locations)
             reason += f"; rays from it found wider parts ({added})" if added else ""
+            is_conclusive &= not added
         if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = self._weighted(drawn.reference, MANY)
@@ -327,7 +331,7 @@ class Fitting:
         must confirm that the posterior has a share there.
         """
         density, is_structured = self._density, self._structure.may_nest and drawn.variance > EVEN
-        if is_structured or not density.has_gradient:  # a nested fit is next
+        if is_structured or not (self._scans and density.has_gradient):  # a nested fit is next
             return drawn
         (rng,) = self._rng.spawn(1)
         for _ in range(MOST_WIDER):

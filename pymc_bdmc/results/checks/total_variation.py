@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.special import betaincinv
 
 from pymc_bdmc.estimators import (
     TotalVariation,
@@ -138,7 +138,7 @@ def total_variation(
         )
     if n > 1 and not read.independent_starts:  # a single pair is mostly noise
         k = missed + unfinished
-        most = binomtest(k, n, alternative="less").proportion_ci(found.confidence).high
+        most = betaincinv(k + 1, n - k, found.confidence) if k < n else 1.0  # Clopper and Pearson
         text += (
             f" Runs found the part of the posterior with the true parameters on {n - k} of {n} "
             f"data sets; they miss it on at most {np.ceil(100 * most):.0f} % of such data sets "
