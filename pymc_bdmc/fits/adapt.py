@@ -27,30 +27,29 @@ def improved(density: Density, drawn: Drawn[Reference], rng: Generator) -> Drawn
 
     If θ has many elements and the degrees of freedom were not chosen, these become the number of
     elements, so that weights for a normal posterior are nearly even. Next, every component gets the
-    moments of the weighted draws that likely belong to it: population Monte Carlo (Cappé, Douc,
-    Guillin, Marin and Robert 2008). Both are tried only if weights are uneven, and kept only if
-    they become more even.
+    moments of the weighted draws that likely belong to it, or the mean and the width alone if draws
+    are too few for all: population Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Both
+    are tried only if weights are uneven, and kept only if they become more even.
     """
     n = drawn.thetas.shape[1]
     if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
         lighter = draw_weighted(density, drawn.reference.with_degrees(n), CHECKED, rng)
         drawn = min(drawn, lighter, key=lambda each: each.variance)
     components = len(drawn.reference.locations)
-    # For all moments, or for a location and a width alone.
-    enough = {True: components * n * (n + 3), False: components * LEAST_DRAWS * (n + 1)}
+    needed, least = components * n * (n + 3), components * LEAST_DRAWS * (n + 1)
     for _ in range(4):
         if not UNEVEN < drawn.variance < np.inf:
             break
-        source, needed = drawn, enough[True]
+        source = drawn
         for size in (512, 2048):  # new draws, if the present ones are too few
             if _effective_size(source) < needed <= size / CHECKED * _effective_size(drawn):
                 source = draw_weighted(density, drawn.reference, size, rng)
-        if _effective_size(source) < enough[False]:
+        if _effective_size(source) < least:
             source = draw_weighted(density, drawn.reference, 2048, rng)
-        if _effective_size(source) < enough[False]:
+        if _effective_size(source) < least:
             break
-        shape = _effective_size(source) >= needed
-        better = draw_weighted(density, _matched(source, shape), CHECKED, rng)
+        has_shape = _effective_size(source) >= needed
+        better = draw_weighted(density, _matched(source, has_shape), CHECKED, rng)
         if not better.variance < drawn.variance:
             break
         drawn = better
@@ -67,15 +66,15 @@ def _effective_size(drawn: Drawn[Reference]) -> float:
     return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
 
 
-def _matched(drawn: Drawn[Reference], shape: bool) -> Reference:
+def _matched(drawn: Drawn[Reference], has_shape: bool) -> Reference:
     """Return a mixture whose components have the moments of the weighted draws near them.
 
-    If not ``shape``, a component keeps its own, and gets the mean and the width alone.
+    If draws do not give a shape, each component keeps its own, moved and scaled.
     """
     thetas, r = drawn.thetas, drawn.reference
     near = r.memberships(thetas) * _truncated(drawn.g)
     near /= near.sum(axis=1, keepdims=True)
-    if shape:
+    if has_shape:
         parts = [_component(each, thetas, r.degrees_of_freedom) for each in near]
     else:
         parts = [_moved(each, thetas, r, k) for k, each in enumerate(near)]

@@ -97,7 +97,7 @@ class Fitting:
         self._reached = prior[:0] if reached is None else reached
         self._is_bounded = structure.has_heavy_tails
         """Whether references get a share of the prior, so that weights are bounded."""
-        self._scans = True
+        self._scans = not structure.has_heavy_tails
         """Whether rays look for wider parts of the posterior."""
 
     def first(
@@ -154,7 +154,7 @@ class Fitting:
         would have ended there too. The fit fails if no mode is found, or one may be missed. There
         are fewer checks than for a first fit, since the runs on these data show what it misses.
         """
-        self._scans = not known.is_conclusive
+        self._scans &= not known.is_conclusive
         return self._tried(self._refitted, known)
 
     def _tried(self, fit: Callable[..., Fit], *arguments) -> Fit:
@@ -270,9 +270,9 @@ class Fitting:
             return self._defended(found.reference.core)
         drawn = self._weighted(reference, CHECKED)
         if is_mixture:
-            drawn = drawn if self._is_bounded else self._widened(drawn)
+            drawn = self._widened(drawn)
             better = improved(density, drawn, rng)
-            drawn = drawn if better is drawn or self._is_bounded else self._widened(better)
+            drawn = drawn if better is drawn else self._widened(better)
         if self._is_bounded:
             return self._defended(drawn.reference)
         return drawn if is_mixture else self._annealed(drawn)
@@ -301,8 +301,8 @@ class Fitting:
     def _judged(self, reference: AnyReference, reason: str, is_conclusive: bool = True) -> Fit:
         """Return the fit, improved by its own draws; refuse one whose draws need annealing."""
         drawn = self._improved(reference)
-        if isinstance(reference, Reference) and not self._is_bounded:
-            added = len(drawn.reference.locations) - len(reference.locations)
+        if self._scans and not reference.knows_tails:
+            added = len(drawn.reference.core.locations) - len(reference.core.locations)
             reason += f"; rays from it found wider parts ({added})" if added else ""
             is_conclusive &= not added
         if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:

@@ -541,6 +541,19 @@ def test_few_weights_are_not_believed_to_have_no_mean(judging, monkeypatch):
     assert (fit.tuning is None) == (judging == 128)
 
 
+def test_few_draws_move_a_component_as_a_whole(monkeypatch):
+    """They give no covariance of 30 elements. Twin: without a move weights stay uneven."""
+    density = Mixture(normal_mixture([np.full(30, 0.3)], 1.0, [1.0]))
+    drawn = adapt.draw_weighted(
+        density, make_reference(np.zeros(30), unit(30), 30.0), 128, np.random.default_rng(1)
+    )
+    found = adapt.improved(density, drawn, np.random.default_rng(2))
+    assert found.variance < drawn.variance / 2
+    assert np.linalg.norm(found.reference.locations[0] - 0.3) < np.linalg.norm(np.full(30, 0.3)) / 2
+    monkeypatch.setattr(adapt, "LEAST_DRAWS", np.inf)
+    assert adapt.improved(density, drawn, np.random.default_rng(2)) is drawn
+
+
 def test_a_posterior_with_heavy_tails_keeps_them():
     """Light ones make weights more uneven, in ten seeds of ten."""
     density, rng = Mixture(heavy), np.random.default_rng(2)
