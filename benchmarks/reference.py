@@ -107,6 +107,13 @@ TEXTS = {
         "m, aᵢ, bⱼ ~ N(0, 1000²), s ~ HalfNormal(0.01)", "yᵢⱼ ~ N(m + aᵢ + bⱼ, s²)"
     ),
     "effects with heavy noise": ("s ~ HalfNormal(1), xᵢ ~ N(0, s²)", "yᵢ ~ t₂(xᵢ, 0.25)"),
+    "two tones": (
+        "f ~ Uniform(0.1, 3), a, b ~ N(0, 1)", "yᵢ ~ N(a cos f tᵢ + b sin f tᵢ, 1)"
+    ),
+    "shell": ("x ~ N(0, 10² I)", "y ~ (1 − q) N(x, I) + q N(x, 3² I), 0.2 a posteriori"),
+    "neck": ("s ~ HalfNormal(2), xᵢ of the family, at 0 with scale s", "yᵢ ~ N(xᵢ, 1)"),
+    "waves": ("m ~ N(0, 1), s ~ HalfNormal(2), xᵢ ~ N(m, s²)", "yᵢ ~ N(sin xᵢ, 0.2²)"),
+    "narrow mode": ("x ~ N(0, I)", "y ~ 0.15 N(x, w² I) + 0.85 N(0, (1 + w²) I), w the width"),
     "misfit, crossing lines": (
         "a, b ~ N(0, 3²)", "yᵢ ~ t₄(a + b xᵢ, 0.3), x = linspace(−1, 1, 24)"
     ),
@@ -190,7 +197,7 @@ TEXTS = {
 """Prior and likelihood by the name of the model, or by its beginning; variances in N."""
 FORMULAS = (
     "spike in slab", "capture-recapture", "two changes", "two modes", "product of two chances",
-    "lost signs",
+    "lost signs", "shell", "narrow mode",
 )  # fmt: skip
 """Adversaries whose log ML is a closed form or a finite sum."""
 HARD: dict[str, tuple[str, float, float, str]] = {
