@@ -226,7 +226,8 @@ def _with_real_data(session: ModelSession, dt: xr.DataTree) -> xr.DataTree | Non
     _log.info("The model does not fit: data that contain the real ones are simulated in addition")
     session = replace(session, options=replace(options, simulate=other))
     try:
-        with_real = finish(session, prepare(session))
+        # With the streams after those of the data sets so far, and of others that would confirm.
+        with_real = finish(session, prepare(session, 2 * options.datasets))
     except (KeyboardInterrupt, FloatingPointError, ValueError) as error:
         _log.info(f"The result on other data is kept ({error})")
         return None

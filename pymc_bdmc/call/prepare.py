@@ -26,7 +26,7 @@ from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.structure import hard_variables, sum_out
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path, PriorPath
-from pymc_bdmc.simulations import FromPosterior, Simulated, Simulation, if_possible
+from pymc_bdmc.simulations import Simulated, Simulation, if_possible
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -40,6 +40,8 @@ class Sets:
     simulation: Simulation | None
     starts: Sequence[Point]
     """States from which reverse runs on the real data start."""
+    first: int = 0
+    """Number of data sets that the call has simulated before these."""
     _simulated: dict[int, list[Simulated]] = field(default_factory=dict)
     """Data sets that were simulated already, by the number of the first."""
 
@@ -54,21 +56,21 @@ class Sets:
         needs_fit = self.simulation is not None and self.simulation.needs_fit
         return {0: self.session.engine.density.data} if needs_fit else self.real
 
-    def simulate(self, path: Path, first: int = 0) -> list[Simulated]:
-        """Return the simulated data sets whose streams are numbered from ``first``.
+    def simulate(self, path: Path, further: int = 0) -> list[Simulated]:
+        """Return simulated data sets, whose streams come after those of ``further`` other ones.
 
         There are none if data cannot be simulated and the call does not need them.
         """
-        session, simulation = self.session, self.simulation
+        session, simulation, first = self.session, self.simulation, self.first + further
         if simulation is None:
             return []
         if first not in self._simulated:
             density, fit = session.engine.density, partial(self._fit, path)
             make = partial(simulation.simulate, density, session.entropy, fit, first)
             if session.store:
-                name = "renewed" if first else "simulated"
-                if simulation.name == FromPosterior.name:  # after others, perhaps
-                    name += "_with_real"
+                name = "renewed" if further else "simulated"
+                if self.first:
+                    name += f"_{self.first}"
                 make = partial(session.store.remember, name, make)
             found = if_possible(make, needed=session.options.needs_simulated)
             self._simulated[first] = found or []
@@ -95,9 +97,9 @@ class Sets:
             )
         return xr.DataTree.from_dict(states)
 
-    def all_data(self, path: Path, first: int = 0) -> DataSets:
-        """Return real and simulated data sets; the latter have the numbers after ``first``."""
-        simulated = enumerate(self.simulate(path, first), start=first + 1)
+    def all_data(self, path: Path, further: int = 0) -> DataSets:
+        """Return real and simulated data sets by number; see `simulate`."""
+        simulated = enumerate(self.simulate(path, further), start=self.first + further + 1)
         return {**self.real, **{d: source.all_data for d, source in simulated}}
 
     def sides(
@@ -107,7 +109,7 @@ class Sets:
         chains: tuple[int, int],
         particles: int,
         further_moves: int,
-        first: int = 0,
+        further: int = 0,
     ) -> list[Side]:
         """Return the sides of all sandwiches.
 
@@ -120,7 +122,8 @@ class Sets:
             sides.append(Side("real", *runs, further_moves=further_moves))
             if starts := [Simulated(point, y, "heuristic") for point in self.starts]:
                 sides.append(Side("real_reverse", *runs, starts))
-        for d, source in enumerate(self.simulate(path, first), start=first + 1):
+        start = self.first + further + 1
+        for d, source in enumerate(self.simulate(path, further), start=start):
             runs = d, source.all_data, tunings[d], chains[1], particles
             sides.append(Side("forward", *runs))
             sides.append(Side("reverse", *runs, [_shortest(source, tunings[d])]))
@@ -132,9 +135,9 @@ class Sets:
         self, path: Path, chains: tuple[int, int], particles: int, further_moves: int
     ) -> list[Side]:
         """Return the sides of a round on new simulated data."""
-        first = self.session.options.datasets
-        tunings = self.preparation.tunings(self.all_data(path, first), path, fits=False)
-        return self.sides(tunings, path, chains, particles, further_moves, first)
+        further = self.session.options.datasets
+        tunings = self.preparation.tunings(self.all_data(path, further), path, fits=False)
+        return self.sides(tunings, path, chains, particles, further_moves, further)
 
 
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
@@ -144,8 +147,10 @@ def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
     return replace(source, burn_in=tuning.shortened(source.burn_in))
 
 
-def prepare(session: ModelSession) -> ModelPlan:
+def prepare(session: ModelSession, first: int = 0) -> ModelPlan:
     """Simulate data, choose the path, tune the kernels, and plan the runs.
+
+    ``first`` is the number of data sets that the call has simulated before.
 
     Runs are importance sampling from a fit if that is so near the posterior that they need no
     annealing; if not, pilots tune kernels along a path. Ctrl-C ends it without a result.
@@ -155,7 +160,7 @@ def prepare(session: ModelSession) -> ModelPlan:
     _log_what_to_sum_out(session)
     annealing, reason, refused = Annealing(session), "", 0
     with nothing_to_keep():
-        sets = _sets(session, annealing)
+        sets = _sets(session, annealing, first)
     if options.may_skip_annealing and not engine.no_reference:
         importance = ImportanceSampling(session, annealing.states_from_prior)
         direct = replace(sets, preparation=importance)
@@ -198,7 +203,7 @@ def _log_what_to_sum_out(session: ModelSession) -> None:
         _log.info(f"{sum(sizes)} discrete elements mix slowly. For short runs {sum_out(finite)}")
 
 
-def _sets(session: ModelSession, preparation: Preparation) -> Sets:
+def _sets(session: ModelSession, preparation: Preparation, first: int) -> Sets:
     """Return the data sets of a call, with the states where its reverse runs start."""
     options, simulation, starts = session.options, session.options.simulate, list[Point]()
     if simulation:
@@ -206,7 +211,7 @@ def _sets(session: ModelSession, preparation: Preparation) -> Sets:
     if options.posterior is not None:
         source, density = options.source_of_draws, session.engine.density
         starts = posterior_states(source, options.posterior, options.n_real_chains, density)
-    return Sets(session, preparation, simulation, starts)
+    return Sets(session, preparation, simulation, starts, first)
 
 
 def _plan(sets: Sets, refused: int = 0) -> ModelPlan:

@@ -613,9 +613,14 @@ def ridge_fits():
 def test_a_thin_curved_ridge_is_not_weighed(monkeypatch):
     """Draws from a fit to its top all agree, and miss its arms; climbs came along these.
 
-    So do rays, which add wider components, too uneven here. Without them climbs must do.
+    So do rays: the components that they add are too uneven, and without these they refuse the fit.
     """
     assert None not in ridge_fits()
+    with monkeypatch.context() as alone:
+        alone.setattr(fitting, "MOST_SURPLUS", np.inf)
+        assert None not in ridge_fits()
+        alone.setattr(fitting, "MOST_WIDER", 0)
+        assert any("rays from the fit" in (reason or "") for reason in ridge_fits())
     monkeypatch.setattr(fitting, "part_beyond", lambda *_: (0.0, None))
     reasons = ridge_fits()
     assert None not in reasons
