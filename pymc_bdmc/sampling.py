@@ -26,6 +26,7 @@ from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
 from pymc_bdmc.paths import Path, make_path
 from pymc_bdmc.results.consistency import misfit
+from pymc_bdmc.results.reading import GROUPS, Reading
 from pymc_bdmc.simulations import Simulation, make_simulation
 
 _log = logging.getLogger("pymc.bdmc")
@@ -233,5 +234,7 @@ def _with_real_data(session: ModelSession, dt: xr.DataTree) -> xr.DataTree | Non
         return None
     if with_real.attrs["interrupted"]:
         return None
-    with_real.attrs |= found
+    runs = sum(dt[name].attrs["gradient_evaluations"] for name in GROUPS if name in dt.children)
+    spent = Reading.of(dt).pilot_gradients + runs
+    with_real.attrs |= found | {"gradients_first_round": spent}
     return with_real

@@ -327,7 +327,8 @@ class Options(CallOptions):
 
         `variance` is that of log Ẑ of a run, nats². Simulated with normal log Ẑ and `DATASETS` data
         sets: if it is 0.13² for each run, the bound on the total variation is below 0.25 with a
-        probability of 0.95. If more than `CHAINS` would be needed, there are no more than usual.
+        probability of 0.92 (16 runs) to 0.99. If more than `CHAINS` would be needed, there are no
+        more than usual.
         """
         needed = int(np.ceil(min(variance / 0.13**2, CHAINS + 1.0)))
         if self.chains or self.target_gap or needed > CHAINS:

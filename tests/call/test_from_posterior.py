@@ -153,9 +153,20 @@ def test_data_that_stand_out_by_log_ml_are_contained_in_a_second_round(overdispe
     found = bdmc.verdict(dt)
     assert found.status == "good"
     assert "Model: it does not fit your data, whose log ML is 4" in found.brief
+    assert dt.attrs["gradients_first_round"] > 1000
     held = pm.sample_bdmc(overdispersed, simulate=bdmc.FromHyperparameters(), **OPTIONS)
     assert held.attrs["simulate"] == "hyperparameters"
     assert bdmc.verdict(held).table.loc["model", "status"] == "open"
+
+
+def test_a_store_keeps_both_rounds(overdispersed, tmp_path, caplog):
+    """Called again, no task of either is run: their data sets are numbered one after the other."""
+    first = pm.sample_bdmc(overdispersed, store=tmp_path / "runs", **OPTIONS)
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        again = pm.sample_bdmc(overdispersed, store=tmp_path / "runs", **OPTIONS)
+    np.testing.assert_array_equal(again["forward"]["log_weight"], first["forward"]["log_weight"])
+    stored = [line for line in caplog.messages if line.startswith("In the store: ")]
+    assert stored.count("In the store: 104 of 104 tasks") == 2
 
 
 def test_the_first_round_is_kept_if_the_second_is_interrupted(overdispersed):

@@ -249,20 +249,22 @@ def test_the_number_of_runs_follows_the_target(target, chains):
 
 
 def test_noisy_runs_on_simulated_data_are_as_many_as_certify():
-    """100 calls with log weights of variance 0.3²; of these two runs certify 0.25 in few."""
+    """100 calls at a variance, α = 1e-4; of these two runs certify 0.25 in few."""
     options = Options(model=None, simulate=bdmc.FromPrior())
     assert [options.enough_simulated_chains(v) for v in (0.0, 0.01, 0.09, 1.0)] == [2, 2, 6, 2]
     assert replace(options, chains=5).enough_simulated_chains(0.09) == 5
     assert replace(options, target_gap=0.1).enough_simulated_chains(0.09) == 2
     rng = np.random.default_rng(1)
 
-    def certified(chains):
-        means = np.array([-0.045, 0.045])[:, None, None]
-        calls = means + 0.3 * rng.normal(size=(100, 2, 20, chains))
+    def certified(variance, chains):
+        means = np.array([-variance / 2, variance / 2])[:, None, None]
+        calls = means + np.sqrt(variance) * rng.normal(size=(100, 2, 20, chains))
         return np.mean([total_variation(*call).upper <= 0.25 for call in calls])
 
-    assert certified(6) > 0.9
-    assert certified(2) < 0.5
+    for variance, chains in ((0.033, 2), (0.09, 6), (0.26, 16)):
+        assert options.enough_simulated_chains(variance) == chains
+        assert certified(variance, chains) > 0.8
+        assert chains == 2 or certified(variance, 2) < 0.5
 
 
 def test_errors_by_target_are_honest(regression):
