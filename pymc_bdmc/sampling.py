@@ -99,10 +99,11 @@ def sample_bdmc(
         the density has no gradient.
     simulate : {"hyperparameters", "posterior", "prior"}, Simulation or None
         How data y\* are simulated. ``"hyperparameters"``: with these at a draw from a few runs on
-        the real data, and all else from the model. ``"posterior"``: with posterior draws, beside
-        the real data. ``"prior"``: all from the model, so that θ\* is an exact posterior sample.
-        The objects `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given` have
-        options. None: no simulated data, so no upper bound and no verdict.
+        the real data, and all else from the model; ``"posterior"`` follows if the real data stand
+        out. ``"posterior"``: with posterior draws, beside the real data. ``"prior"``: all from the
+        model, so that θ\* is an exact posterior sample. `FromHyperparameters`, `FromPosterior`,
+        `FromPrior`, `Matched` and `Given` have options. None: no simulated data, so no upper bound
+        and no verdict.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
     posterior : DataTree, Dataset or InferenceData, optional

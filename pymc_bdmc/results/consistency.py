@@ -294,6 +294,11 @@ def _ranks(
     p_value, flagged = (found.p_value, found.p_value <= ALPHA) if ranked else (np.nan, False)
     rows["model"] = {"value": found.deviations[found.worst], "p_value": p_value, "kind": kind}
     rows["model"] |= {"valid": valid, "flagged": flagged}
+    if read.misfit:  # found on other data sets of the call, which do not contain the real one
+        row = {"value": read.misfit_value, "p_value": read.misfit_p_value, "valid": True}
+        rows[read.misfit] = row | {"kind": "deviation among data sets that the model simulates"}
+        kind = f"{read.misfit} among data sets that the model simulates"
+        rows["model"] = row | {"kind": kind, "flagged": True}
     return rows
 
 
@@ -360,10 +365,6 @@ def check_shortfall(row: pd.Series) -> Finding:
 
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
     """Check whether the real data stand out among simulated ones, so the model does not fit."""
-    if read.misfit:  # among data sets that do not contain the real one, of the same call
-        feature, kind = read.misfit, f"{read.misfit} among data sets that the model simulates"
-        found = {"value": read.misfit_value, "p_value": read.misfit_p_value, "kind": kind}
-        row = pd.Series(found | {"valid": True, "flagged": True})
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
         more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")

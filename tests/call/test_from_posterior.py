@@ -154,6 +154,8 @@ def test_data_that_stand_out_by_log_ml_are_contained_in_a_second_round(overdispe
     assert found.status == "good"
     assert "Model: it does not fit your data, whose log ML is 4" in found.brief
     assert dt.attrs["gradients_first_round"] > 1000
+    assert "with the draw that the data are from on 20 of 20 data sets" in found.text
+    assert bdmc.consistency(dt).loc["log ML", "value"].item() == dt.attrs["misfit_value"]
     held = pm.sample_bdmc(overdispersed, simulate=bdmc.FromHyperparameters(), **OPTIONS)
     assert held.attrs["simulate"] == "hyperparameters"
     assert bdmc.verdict(held).table.loc["model", "status"] == "open"

@@ -139,10 +139,11 @@ def total_variation(
     if n > 1 and not read.independent_starts:  # a single pair is mostly noise
         k = missed + unfinished
         most = betaincinv(k + 1, n - k, found.confidence) if k < n else 1.0  # Clopper and Pearson
+        # A part that all posterior draws miss is not looked for.
+        target = "draw that the data are from" if read.contains_real else "true parameters"
         text += (
-            f" Runs found the part of the posterior with the true parameters on {n - k} of {n} "
-            f"data sets; they miss it on at most {np.ceil(100 * most):.0f} % of such data sets "
-            f"({level})."
+            f" Runs found the part of the posterior with the {target} on {n - k} of {n} data sets; "
+            f"they miss it on at most {np.ceil(100 * most):.0f} % of such data sets ({level})."
         )
     if unfinished:
         text += f" On {unfinished} data sets some runs were not finished; each counts as 1."
