@@ -234,31 +234,19 @@ class Annealing(Preparation):
         return {name: values[chosen] for name, values in ends.items()}
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
-        """Choose a path on the first data set; return it, and why it was taken.
-
-        A fitted path is not taken if a fit misses part of the posterior of one of the further data
-        sets, unless runs from the prior fail on the first one.
-        """
+        """Choose a path by one data set; return it, and why it was taken."""
         if path is not None:
             return path, "as asked for"
-        first, *others = ({d: observed} for d, observed in data.items())
-        seen = self._before_fit(first)
+        seen = self._before_fit(data)
         while (choice := choose(seen)).needs:
-            seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
+            seen = self._with_fit(data, seen, with_scouts=choice.needs == "scouts")
         self.heavy_tail = seen.heavy_tail
-        if seen.heavy_tail or (seen.fitted_scouts.size and missed_by_fit(seen)):
-            self.weighs_real = False
         if choice.path == "prior":
             return PriorPath(), choice.reason
-        if not fails_from_prior(seen):
-            if self.doubt:
-                if self._misses_more(first):
-                    return FittedPath(), f"runs from the prior miss more than a fit; {self.doubt}"
-                return PriorPath(), self.doubt
-            for other in others:
-                seen_there = self._with_fit(other, self._before_fit(other), with_scouts=True)
-                if missed := missed_by_fit(seen_there):
-                    return PriorPath(), f"on simulated data {missed}"
+        if self.doubt and not fails_from_prior(seen):
+            if self._misses_more(data):
+                return FittedPath(), f"runs from the prior miss more than a fit; {self.doubt}"
+            return PriorPath(), self.doubt
         return FittedPath(), choice.reason
 
     def _misses_more(self, data: DataSets) -> bool:

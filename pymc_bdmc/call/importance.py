@@ -1,7 +1,7 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Never
 
@@ -9,16 +9,14 @@ import numpy as np
 
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
-from pymc_bdmc.base.types import Direction, Point, Run
+from pymc_bdmc.base.types import Point, Run
 from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import MIN_DRAWS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.density.structure import latent_variables
-from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
-from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
-from pymc_bdmc.run.tasks import AnnealTask, FitTask
+from pymc_bdmc.run.tasks import FitTask
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -27,17 +25,12 @@ GAP, LARGEST_GAP = 0.02, 0.05
 data sets can still certify a total variation of 0.25."""
 MIN_PARTICLES = 64
 """Least N. Chosen."""
-OUTLYING = 5.0
-"""Ratio of the variance of the weights on one data set to the median over data sets, from which it
-is a sign that the fit misses part of the posterior there, if it is above that of `Fit` too."""
 
 
 class Refusal(NamedTuple):
     """Why fits to the data sets are no good for importance sampling, so that runs anneal."""
 
     reason: str
-    dataset: int = 0
-    """A data set on which it is so; 0 is the real one."""
     misses: bool = False
     """Whether a fit misses part of the posterior, or the search for it is not finished."""
     log_weights: np.ndarray = np.empty(0)
@@ -62,7 +55,8 @@ class ImportanceSampling(Preparation):
     ) -> Refusal | None:
         """Fit to every data set, those in ``fitted`` first; return why annealing is needed, if so.
 
-        ``all_data`` returns the real and the simulated data.
+        ``all_data`` returns the real and the simulated data. The fit to the first of them decides.
+        If it will do, so must fits to the others: what they miss shows in the runs on these data.
         """
         path = asked or FittedPath()
         if refused := self._fit_first(fitted, path):
@@ -72,22 +66,7 @@ class ImportanceSampling(Preparation):
         data = all_data(path)
         if 0 not in data and (refused := self._fit_first({1: data[1]}, path)):
             return refused
-        return self._fit_others(data) or self._too_uneven(data)
-
-    def is_good_for(self, real: DataSets) -> bool:
-        """Return whether log ML of the real data by draws from their fit looks valid.
-
-        It is judged by the signs that make it invalid in a call with ``simulate=None``.
-        """
-        tuning, one = self._fits[0].tuning, linear(1).betas
-        if tuning is None or self.unreached:
-            return False
-        seed = self._seed(Purpose.FIT, 0, Fitting.WEIGHTS)
-        task = AnnealTask(Direction.FORWARD, real[0], one, tuning, seed, particles=MIN_DRAWS)
-        run = self._run({0: task}, "scouts")[0]
-        limit = KNOWN_TAIL if self.knows_tails else HEAVY_TAIL
-        # 0.1 is the standard deviation of Pareto k of so many weights; measured.
-        return shape_of_weights(run.weights) <= limit - 0.1
+        return self._fit_others(data)
 
     def _fit_first(self, data: DataSets, path: Path) -> Refusal | None:
         """Fit to the data set that decides, if there is one.
@@ -111,7 +90,7 @@ class ImportanceSampling(Preparation):
             if fit.tuning is None:
                 # Measured for a model of four parameters: 93,567 evaluations.
                 reason = fit.reason + self._forecast("; annealing", 1e5, fit.seconds)
-                return Refusal(reason, dataset, fit.misses, fit.log_weights, fit.refuses_given)
+                return Refusal(reason, fit.misses, fit.log_weights, fit.refuses_given)
             named = None if fit.refuses_given else path.latent
             if fit.tuning.is_nested:
                 latent = latent_variables(self._engine.density.model)
@@ -123,7 +102,7 @@ class ImportanceSampling(Preparation):
         return None
 
     def _fit_others(self, data: DataSets) -> Refusal | None:
-        """Fit to the other data sets, from what is known of the first one."""
+        """Fit to the other data sets; refuse if no number of draws makes the mean gap small."""
         known = next(iter(self._fits.values())).tuning
         tasks = {
             d: FitTask(data[d], self._seed(Purpose.PILOT, d, Piloting.WEIGHING_FIT), known)
@@ -132,23 +111,16 @@ class ImportanceSampling(Preparation):
         }
         found = self._run(tasks, "fit")
         self._fits |= found
-        if lacking := [d for d, fit in found.items() if fit.tuning is None]:
+        if lacking := [fit.reason for fit in found.values() if fit.tuning is None]:
             where = f"on {len(lacking)} of {len(tasks)} simulated data sets"
-            return Refusal(f"{where} {found[lacking[0]].reason}", lacking[0])
-        return None
-
-    def _too_uneven(self, data: Iterable[int]) -> Refusal | None:
-        """Return a refusal if no number of draws makes the gap small on all data sets."""
+            return Refusal(f"{where} {lacking[0]}")
         variances = np.array([self._fits[d].variance for d in data])
-        limits = np.array([self._fits[d].most_variance for d in data])
-        is_usual = (variances <= limits) | (variances <= OUTLYING * np.median(variances))
         needed = int(np.clip(np.ceil(variances.mean() / GAP), MIN_PARTICLES, 1024))
         self._particles = self._session.options.particles or needed
-        if np.minimum(variances / self._particles, 1).mean() <= LARGEST_GAP and is_usual.all():
+        if np.minimum(variances / self._particles, 1).mean() <= LARGEST_GAP:
             return None
         return Refusal(
-            f"weights of draws from fits have relative variances up to {variances.max():.2g}",
-            list(data)[int(np.argmax(variances))],
+            f"weights of draws from fits have relative variances up to {variances.max():.2g}"
         )
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:

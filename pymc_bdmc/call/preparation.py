@@ -44,8 +44,6 @@ class Preparation(ABC):
     """Centred latent variables of which runs reach the part where a scale is near 0."""
     knows_tails = False
     """Whether the structure of the model determines the tails of the fit."""
-    weighs_real = False
-    """Whether runs anneal although log ML by draws from a fit to the real data looks valid."""
     doubt = ""
     """Why a fit to the first data set misses part of the posterior, or may do so."""
 
@@ -63,7 +61,7 @@ class Preparation(ABC):
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Return the path that all data sets take, and why; ``path`` is the one asked for.
 
-        The first of the data sets decides, and others may object to a fit.
+        ``data`` is the data set that decides.
         """
 
     @abstractmethod

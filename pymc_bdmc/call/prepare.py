@@ -158,7 +158,7 @@ def prepare(session: ModelSession, first: int = 0) -> ModelPlan:
     options, engine = session.options, session.engine
     _log_corrections(session)
     _log_what_to_sum_out(session)
-    annealing, reason, refused = Annealing(session), "", 0
+    annealing, reason = Annealing(session), ""
     with nothing_to_keep():
         sets = _sets(session, annealing, first)
     if options.may_skip_annealing and not engine.no_reference:
@@ -173,8 +173,6 @@ def prepare(session: ModelSession, first: int = 0) -> ModelPlan:
         annealing.gradients += importance.gradients
         annealing.doubt = refusal.reason if refusal.misses else ""
         annealing.doubted = refusal.log_weights
-        refused = refusal.dataset
-        annealing.weighs_real = bool(sets.real and refused) and importance.is_good_for(sets.real)
         if refusal.of_given:
             _log.warning(f"path: {refusal.reason}. The path is chosen as if none were given.")
             reason = f"{refusal.reason}; "
@@ -182,7 +180,7 @@ def prepare(session: ModelSession, first: int = 0) -> ModelPlan:
             without = options.without_path()
             starts = sets.starts if without.posterior is not None else []
             sets = replace(sets, session=replace(session, options=without), starts=starts)
-    plan = _plan(sets, refused)
+    plan = _plan(sets)
     return replace(plan, reason=reason + plan.reason)
 
 
@@ -214,15 +212,13 @@ def _sets(session: ModelSession, preparation: Preparation, first: int) -> Sets:
     return Sets(session, preparation, simulation, starts, first)
 
 
-def _plan(sets: Sets, refused: int = 0) -> ModelPlan:
-    """Plan runs on one path; on data set ``refused`` a fit was no good for importance sampling."""
+def _plan(sets: Sets) -> ModelPlan:
+    """Plan runs on one path."""
     session, preparation = sets.session, sets.preparation
     options, engine = session.options, session.engine
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
         decides = sets.real or {1: sets.all_data(options.path or PriorPath())[1]}
-        if refused:  # a data set that was simulated before
-            decides = {**decides, refused: sets.all_data(PriorPath())[refused]}
         path, reason = preparation.choose(decides, options.path)
         chosen = time.perf_counter()
         tunings = preparation.tunings(sets.all_data(path), path, fits=False)

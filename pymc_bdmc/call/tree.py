@@ -102,7 +102,6 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         **constraints(options.model),
         "peaks": plan.sides[0].tuning.peaks,
         "knows_tails": int(preparation.knows_tails),
-        "weighs_real": int(preparation.weighs_real),
         "unreached": ", ".join(preparation.unreached),
         "model": json.dumps(comparable_fingerprint(options.model)),
         "step": preparation.kernel,

@@ -99,6 +99,8 @@ class Fitting:
         """Whether references get a share of the prior, so that weights are bounded."""
         self._scans = not structure.has_heavy_tails
         """Whether rays look for wider parts of the posterior."""
+        self._may_miss = False
+        """Whether a fit is made of the modes that a search found even if there may be more."""
 
     def first(
         self,
@@ -149,13 +151,18 @@ class Fitting:
     def further(self, known: DrawTuning) -> Fit:
         """Fit a reference to data that are similar to those of a known tuning.
 
-        The search is that on the first data, and knows nothing of what that found. Only if that
-        was conclusive, it starts at the known mode and at a few prior draws, since another one
-        would have ended there too. The fit fails if no mode is found, or one may be missed. There
-        are fewer checks than for a first fit, since the runs on these data show what it misses.
+        The search is that on the first data, and knows nothing of what that found. Only a nested
+        fit starts at the known mode if the search for it was conclusive, since another one would
+        have ended there too. Nothing is refused, since the runs on these data show what a fit
+        misses: modes that are not all found, or those of the known reference if there are none.
         """
-        self._scans &= not known.is_conclusive
-        return self._tried(self._refitted, known)
+        self._may_miss = True
+        fit = self._tried(self._refitted, known)
+        if fit.tuning is None:
+            drawn = self._weighted(known.reference, CHECKED)
+            if drawn.variance < np.inf:
+                fit = self._fit(drawn, f"the fit to other data, since {fit.reason}")
+        return fit
 
     def _tried(self, fit: Callable[..., Fit], *arguments) -> Fit:
         try:
@@ -175,14 +182,8 @@ class Fitting:
         if core.knows_tails:
             nested, modes = self._nested_again(core, known.is_conclusive)
             reference = AnnealedReference(nested, steps) if steps else nested
-        elif not known.is_conclusive:
-            reference, modes = self._searched(core.degrees_of_freedom)
         else:
-            n, further = len(core.locations), 4 * len(core.locations)
-            starts = chain(core.locations, self._starts(further))
-            reference, modes = self._at_modes(
-                starts, core.metric(0), n + further, core.degrees_of_freedom
-            )
+            reference, modes = self._searched(core.degrees_of_freedom)
         drawn = self._improved(reference)
         if not drawn.variance < np.inf:
             raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
@@ -221,7 +222,7 @@ class Fitting:
             self._density, starts, metric, searches, dof, overlooked, self._density.has_gradient,
             most_lost,
         )  # fmt: skip
-        if modes.reference is None or not modes.is_all:
+        if modes.reference is None or not (modes.is_all or self._may_miss):
             raise NoFit(modes.reason, modes.is_unfinished)
         return modes.reference, modes
 

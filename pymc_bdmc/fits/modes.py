@@ -1,7 +1,6 @@
 """Fit a reference to the modes of a posterior, by optimisations and the curvature at their ends."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -96,7 +95,7 @@ def find_modes(
     kept: list[int] = []
     root, unit, highest, n = root_of(metric), metric.scale, -np.inf, 0
     are_lost = is_all = False
-    for start in islice(starts, MOST_SEARCHES):
+    for start in starts:
         end = ascend(log_density, start, root, lambda theta: _nearest(modes, theta) is not None)
         if end is None:
             continue
@@ -118,7 +117,7 @@ def find_modes(
         too_many = len(kept) > 8 or (are_lost and n >= max(searches, 16))
         is_all = bool(kept) and n >= searches and not (too_many or are_lost)
         is_all = is_all and _is_complete(modes, ends, kept, overlooked)
-        if too_many or is_all:
+        if too_many or is_all or n == MOST_SEARCHES:
             break
     if not kept:
         reason = "no mode was found where the posterior is curved like a normal density"

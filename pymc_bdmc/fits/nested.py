@@ -166,7 +166,7 @@ def refit_nested(
         metric=known.marginal.metric(0), searches=len(modes),
         overlooked=OVERLOOKED if len(modes) > 1 else 1.0,
     )  # fmt: skip
-    return _fitted(found, density, search, checked, prior, 8, rng)
+    return _fitted(found, density, search, checked, prior, 0, rng)
 
 
 def _fitted(
@@ -194,7 +194,7 @@ def _fitted(
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
     n = 4 * (1 + len(found.others))  # modes of x per coefficient of the regression that predicts it
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
-    at = np.concatenate([best, psis])[:n_starts]
+    at = np.concatenate([best, psis])[: max(n_starts, 1)]
     if wrong := wrong_modes(found, density, at, prior[:n_starts]):
         raise NoFit(f"the latent variables have {wrong}")
     found = _started(found, found.given(best, density))._replace(
@@ -252,7 +252,7 @@ def _pattern(
 def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> str:
     """Say whether x has no mode given the first ψ, or several given one of them.
 
-    Newton's method starts at prior draws of x, at each ψ in turn. Another mode, over a standard
+    Newton's method starts at the prior draws of x, if any, at each ψ in turn. Another mode, over a standard
     deviation away, matters if its Laplace approximation is at most 7 nats lower. If many elements
     have two modes, each end is far below the highest mode, so the search goes on from states in
     which only one element is that of an end.
@@ -260,6 +260,8 @@ def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: 
     centres = found.given(psis, density)
     if not centres.is_mode[0]:
         return "no mode given the others"
+    if not len(prior):
+        return ""
     at, starts = np.resize(np.arange(len(psis)), len(prior)), prior[:, found.latent]
     for _ in range(2):
         ends = found.given(psis[at], density, starts)

@@ -207,7 +207,6 @@ class Reading:
     undefined_prior: float = 0.0  # share of prior draws at which it is
     undefined_posterior: float = 0.0  # share of moves from posterior states that end there
     knows_tails: int = 0
-    weighs_real: int = 0  # whether a fit needs annealing on simulated data, but not on the real
     misfit: str = ""  # the feature of the data that shows that the model does not fit
     misfit_value: float = np.nan  # by how many deviations
     misfit_p_value: float = np.nan
@@ -336,11 +335,6 @@ class Reading:
         """Return what data were simulated from: the prior too if no hyperparameter was held."""
         holds_none = self.simulate == "hyperparameters" and not self.hyperparameters
         return "prior" if holds_none else self.simulate
-
-    @property
-    def needs_other_data(self) -> bool:
-        """Return whether runs on simulated data are hard, but those on the real data are not."""
-        return bool(self.weighs_real) and not self.contains_real
 
     @property
     def order(self) -> list[int]:

@@ -390,9 +390,6 @@ ELSEWHERE = {
         "results/test_which_side.py::"
         "test_log_ml_of_a_run_that_misses_a_mode_is_withheld_and_the_remedy_works"
     ),
-    "a fit to your data needs no annealing": (
-        "call/test_weighing.py::test_simulated_data_that_are_harder_than_the_real_ones_are_named"
-    ),
     " non-centred": "results/test_missed.py::test_the_remedy_of_a_refusal_works",
 }
 NOT_FOLLOWED = {"pass path="}

@@ -14,7 +14,6 @@ from pymc_bdmc.estimators import (
     upper_confidence_bound,
 )
 from pymc_bdmc.results.checks.missed import LONGER
-from pymc_bdmc.results.checks.weights import OTHER_DATA
 from pymc_bdmc.results.consistency import FEWEST_SETS
 from pymc_bdmc.results.finding import MAX_CHANCE, NO_REMEDY, Finding, Remedy, upwards
 from pymc_bdmc.results.reading import Reading
@@ -200,8 +199,6 @@ def _enough(
         return Remedy("take more chains; if these do not settle it, use more temperatures.")
     if read.simulate == "given":
         return Remedy('one pair certifies almost nothing: simulate data sets, simulate="prior".')
-    if read.needs_other_data:
-        return OTHER_DATA
     if read.path == "fitted" and missed > 0:
         if names := read.centred_effects:
             return Remedy(

@@ -21,11 +21,6 @@ from pymc_bdmc.results.reading import SIDES, Reading, Side, once
 from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
 from pymc_bdmc.simulations import Given
 
-OTHER_DATA = Remedy(
-    "a fit to your data needs no annealing, but fits to some simulated data sets do. Simulate data "
-    'more like yours, simulate="posterior", or pass simulate=None for log ML alone.'
-)
-
 
 def lost_weights(read: Reading) -> Iterator[Finding]:
     """Doubt groups in which no run was finished, and weights that are zero or infinite."""
@@ -86,8 +81,6 @@ def _failed_average(read: Reading, side: Side) -> tuple[str, str]:
 
 def more_effort(read: Reading) -> Remedy:
     """Return the remedy for weights that are too uneven."""
-    if read.needs_other_data:
-        return OTHER_DATA
     if better := better_moves(read):
         return better
     if read.finite_variables:
