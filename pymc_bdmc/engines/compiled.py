@@ -237,15 +237,10 @@ class CompiledEngine:
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
         """Return the reference with the narrow modes that it misses; see `add_narrow_modes`."""
-        problem = self.on(data)
-
-        def log_density(thetas: np.ndarray) -> np.ndarray:
-            if self._stop[0]:
-                raise KeyboardInterrupt(NOTHING_FINISHED)
-            values = problem.evaluated(thetas).sum(axis=1)
-            return np.where(values < np.inf, values, -np.inf)
-
-        return add_narrow_modes(reference, log_density, np.random.default_rng(seed))
+        try:
+            return add_narrow_modes(reference, self.on(data), np.random.default_rng(seed))
+        except Stopped:
+            raise KeyboardInterrupt(NOTHING_FINISHED) from None
 
     def surplus(
         self,

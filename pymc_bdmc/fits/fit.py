@@ -345,9 +345,7 @@ class Fitting:
             share = min(share / (1 + share), 0.5)
             mixture = mix_references([reference, wider], np.array([1 - share, share]))
             found = draw_weighted(density, mixture, MANY, rng)
-            log_p = found.g + mixture.log_density(found.thetas) - logsumexp(found.g) + np.log(MANY)
-            is_rare = log_p - reference.log_density(found.thetas) > RARE
-            if not softmax(found.g)[is_rare].sum() > MISSED:
+            if not share_beyond(reference, found) > MISSED:
                 return drawn
             drawn = found
         return drawn
@@ -431,6 +429,13 @@ class Fitting:
 
 def _pareto_shape(g: ndarray) -> float:
     return shape_of_weights(np.exp(g - g.max()))
+
+
+def share_beyond(reference: Reference, drawn: Drawn[Reference]) -> float:
+    """Estimate the share of the posterior that a reference misses, by draws from another one."""
+    log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
+    log_p = drawn.g + drawn.reference.log_density(drawn.thetas) - log_ml
+    return float(softmax(drawn.g)[log_p - reference.log_density(drawn.thetas) > RARE].sum())
 
 
 def part_beyond(

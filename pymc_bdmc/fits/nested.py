@@ -252,10 +252,10 @@ def _pattern(
 def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> str:
     """Say whether x has no mode given the first ψ, or several given one of them.
 
-    Newton's method starts at the prior draws of x, if any, at each ψ in turn. Another mode, over a standard
-    deviation away, matters if its Laplace approximation is at most 7 nats lower. If many elements
-    have two modes, each end is far below the highest mode, so the search goes on from states in
-    which only one element is that of an end.
+    Newton's method starts at the prior draws of x, if any, at each ψ in turn. Another mode, over a
+    standard deviation away, matters if its Laplace approximation is at most 7 nats lower. If many
+    elements have two modes, each end is far below the highest mode, so the search goes on from
+    states in which only one element is that of an end.
     """
     centres = found.given(psis, density)
     if not centres.is_mode[0]:

@@ -21,8 +21,9 @@ from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.fits import narrow as narrow_modes
 from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.pilots import pilot
+from pymc_bdmc.reference.contract import Density
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.student import make_reference
+from pymc_bdmc.reference.student import make_reference, mix_references
 from tests import models
 from tests.call.sessions import session_of
 from tests.models import SIGMAS, conjugate_regression
@@ -210,6 +211,26 @@ def test_a_narrow_peak_is_climbed(monkeypatch):
     assert not 0.8 < share_inside(pm.sample_bdmc(model, **QUICK)) < 0.97
 
 
+class Rows(Density):
+    """A density of rows of θ, with gradients by differences."""
+
+    evaluations = 0
+    draw_prior = None
+
+    def __init__(self, log_density):
+        super().__init__()
+        self.log_density = log_density
+
+    def terms(self, thetas):
+        values = self.log_density(thetas)
+        return np.stack([np.zeros_like(values), values], axis=1)
+
+    def slopes(self, thetas):
+        steps = 1e-6 * np.concatenate([np.eye(thetas.shape[1]), -np.eye(thetas.shape[1])])
+        up, down = np.split(np.array([self.log_density(thetas + step) for step in steps]), 2)
+        return self.log_density(thetas), (up - down).T / 2e-6
+
+
 def test_only_a_peak_that_a_reference_misses_is_added():
     rng, narrow = np.random.default_rng(1), stats.norm(0.03, 0.01)
 
@@ -224,33 +245,36 @@ def test_only_a_peak_that_a_reference_misses_is_added():
         rest = stats.norm.logpdf(thetas[:, 1:], 0, widths).sum(axis=1)
         return stats.norm.logpdf(thetas[:, 0], 0, 1.5) + rest
 
-    one, two = [0], [0, 0.03]
+    one, two = [0], [0, 0.03]  # locations of components, alike in all elements
     cases = [
         (2, posterior, one), (6, funnel, one), (2, with_peak, two), (5, with_peak, two),
         (21, with_peak, one),
     ]  # fmt: skip
     for n, density, locations in cases:
         shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
-        found = narrow_modes.add_narrow_modes(make_reference(np.zeros(n), shape), density, rng)
+        found = narrow_modes.add_narrow_modes(
+            make_reference(np.zeros(n), shape), Rows(density), rng
+        )
         expected = np.tile(np.transpose([locations]), n)
         np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
 
-def test_two_peaks_get_a_component_each(monkeypatch):
-    """Two climbs to either. In the twin all tops are one."""
+@pytest.mark.parametrize("places", [[-1.0, 1.0], [1.0]])
+def test_two_peaks_get_a_component_each(places, monkeypatch):
+    """Those that searches found."""
 
     def density(thetas):
         parts = [stats.norm.logpdf(thetas, at, 0.01) for at in (-1, 1)]
         return np.logaddexp.reduce([stats.norm.logpdf(thetas), *parts]).sum(axis=1)
 
-    tops = np.array([[1.0], [1.0], [-1.0], [-1.0]])
-    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)), 10.0)
-    for near, expected in ((narrow_modes.NEAR, [0, 1, -1]), (np.inf, [0, 1])):
-        monkeypatch.setattr(narrow_modes, "NEAR", near)
-        climbed = iter(tops)
-        monkeypatch.setattr(narrow_modes, "_maximum", lambda *_, climbed=climbed: next(climbed))
-        found = narrow_modes.add_narrow_modes(fit, density, np.random.default_rng(1))
-        np.testing.assert_array_equal(found.locations[:, 0], expected)
+    def at(place, scale):
+        shape = Metric(np.full(1, scale), np.zeros((0, 1)), np.zeros(0))
+        return make_reference(np.full(1, place), shape, 10.0)
+
+    found = SimpleNamespace(reference=mix_references([at(place, 0.01) for place in places]))
+    monkeypatch.setattr(narrow_modes, "find_modes", lambda *args, **options: found)
+    fit = narrow_modes.add_narrow_modes(at(0.0, 1.0), Rows(density), np.random.default_rng(1))
+    np.testing.assert_array_equal(fit.locations[:, 0], [0.0, *places])
 
 
 def test_a_climb_can_be_stopped():
