@@ -38,10 +38,8 @@ class Fitting(IntEnum):
     WEIGHING_SCOUTS = 4
     SURPLUS = 8
     PEAKS = 9
-    SECOND_PEAKS = 10
     REACHED = 11
     FITTED_SCOUTS = 12
-    WEIGHTS = 16
 
 
 class Piloting(IntEnum):
@@ -51,7 +49,6 @@ class Piloting(IntEnum):
     FROM_REFERENCE = 1
     REFIT = 2
     WEIGHING_FIT = 3
-    FROM_SECOND_REFERENCE = 4
     SECOND_WEIGHING_FIT = 5
 
 

@@ -1,7 +1,7 @@
 """The preparation of runs that anneal: pilots, scouts, and the choice of the path."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -44,6 +44,11 @@ REMEDY = 25.0
 """Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
 heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
 on hierarchies of many groups, where runs from the prior give no answer."""
+
+
+UNSTEADY, MOST_LONGER = 0.25, 4.0
+"""Largest variance of log Ẑ of a run, nats², that needs no more temperatures, and by how much these
+become more at most. Chosen: with a larger variance, the error of an average is not reliable."""
 
 
 class Findings(NamedTuple):
@@ -129,40 +134,18 @@ class Annealing(Preparation):
     def _from_references(
         self, data: DataSets, path: Path, until_mixed: bool = True
     ) -> dict[int, Tuning]:
-        """Tune a path from references.
-
-        A fit to a pilot that did not mix may lie beside the posterior. A second fit is then made to
-        what a pilot along the path from the first one saw, and the shorter of both paths is taken.
-        """
-
-        def from_prior(dataset: int) -> Tuning:
-            return self.tunings(data, PriorPath())[dataset]
-
-        references = self._references(data, path, from_prior, Fitting.PEAKS)
-        found = self._pilots(data, references, until_mixed, Piloting.FROM_REFERENCE)
-        if unmixed := self._unmixed(data, path):
-            references = self._references(unmixed, path, found.__getitem__, Fitting.SECOND_PEAKS)
-            second = self._pilots(unmixed, references, until_mixed, Piloting.FROM_SECOND_REFERENCE)
-            for d, tuning in second.items():
-                found[d] = min(found[d], tuning, key=squared_length)
-        return found
-
-    def _references(
-        self, data: DataSets, path: Path, seen: Callable[[int], Tuning], key: Fitting
-    ) -> References:
-        """Return where the path starts on each data set, by what a pilot saw there."""
+        """Tune a path from references, found by what pilots from the prior saw."""
         found: dict[int, Reference | None] = {}
         for d, observed in data.items():
-            found[d] = reference = path.reference(self._engine, d, partial(seen, d))
+            seen = partial(self._from_prior, d, observed)
+            found[d] = reference = path.reference(self._engine, d, seen)
             if path.is_fitted and reference is not None:
-                seed = self._seed(Purpose.FIT, d, key)
+                seed = self._seed(Purpose.FIT, d, Fitting.PEAKS)
                 found[d] = self._engine.with_narrow_modes(reference, observed, seed)
-        return found
+        return self._pilots(data, found, until_mixed, Piloting.FROM_REFERENCE)
 
-    def _unmixed(self, data: DataSets, path: Path) -> DataSets:
-        """Return the data sets on which a path is fitted to a pilot that did not mix."""
-        pilots = {d: self._tunings.get((PriorPath.name, d)) for d in data if path.is_fitted}
-        return {d: data[d] for d, pilot in pilots.items() if pilot and not pilot.rhat <= MAX_RHAT}
+    def _from_prior(self, dataset: int, observed: Mapping[str, np.ndarray]) -> Tuning:
+        return self.tunings({dataset: observed}, PriorPath())[dataset]
 
     def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
         """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
@@ -171,11 +154,8 @@ class Annealing(Preparation):
         fits: dict[int, Tuning] = self._run(tasks, "fit")
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= self.tunings(failed, PriorPath()) if failed else {}
-        unmixed = self._unmixed(failed, path)
-        found = self._from_references(unmixed, path) if unmixed else {}
+        found = {}
         for d, fit in fits.items():
-            if d in unmixed:
-                continue
             reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
             assert reference is not None, "a path that is fitted has one"
             found[d] = self._engine.adapted(known, reference, fit.rhat)
@@ -308,7 +288,19 @@ class Annealing(Preparation):
             # (docs/particles.md).
             needed = np.ceil(squares / (path.fewest_temperatures * options.target_gap))
             n = int(np.clip(needed, min(4, default), default))
-        return self._temperatures(squares, path, n, options.target_gap), n
+        temperatures = self._temperatures(squares, path, n, options.target_gap)
+        if not (options.target_gap or self._engine.rows):
+            steady = np.ceil(self._seen_variance(tunings, path, 1) / UNSTEADY)
+            temperatures = int(np.clip(steady, temperatures, MOST_LONGER * temperatures))
+        return min(temperatures, MAX_TEMPERATURES), n
+
+    def _seen_variance(self, tunings: Tunings, path: Path, n_temperatures: int) -> float:
+        """Return the variance of log Ẑ that scouts on the first data set promise; 0 without any."""
+        scouts = self._scouts.get((path.name, next(iter(tunings))), [])
+        log_z = np.array([run.log_weight for run in scouts])
+        if not (scouts and np.isfinite(log_z).all()):
+            return 0.0
+        return float(np.var(log_z, ddof=1)) * (len(scouts[0].divergences) - 1) / n_temperatures
 
     def _temperatures(
         self, squares: float, path: Path, particles: int, target_gap: float | None = None
@@ -332,11 +324,11 @@ class Annealing(Preparation):
         Their variance is that of scouts, but at least three times that of perfect mixing. Measured:
         1.1 to 3.5 times for three normals, capture-recapture, a parabola, and a product of chances.
         """
-        dataset, tuning = next(iter(tunings.items()))
-        variance = 3 * squared_length(tuning) / (n_temperatures * particles)
-        if scouts := self._scouts.get((path.name, dataset), []):
-            seen = float(np.var([run.log_weight for run in scouts], ddof=1))
-            variance = max(variance, seen) if np.isfinite(seen) else variance
+        tuning = next(iter(tunings.values()))
+        variance = max(
+            3 * squared_length(tuning) / (n_temperatures * particles),
+            self._seen_variance(tunings, path, n_temperatures),
+        )
         moves = self._further_moves(n_temperatures, particles)
         return variance, self._fewest_chains(tuning.rhat, particles, moves), moves
 

@@ -11,7 +11,6 @@ from pymc_bdmc.call import annealing
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
 from pymc_bdmc.paths import FittedPath, PriorPath
-from pymc_bdmc.reference.metric import Metric
 from tests.call.sessions import session_of
 
 OTHER = {"y": np.array([-3.1, -2.9, -3.0])}
@@ -69,51 +68,30 @@ def test_only_the_fit_is_made_anew(engine, made):
 def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
     monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
     _, found = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
-    first, other = ["PilotTask"] * 3, ["RefitTask", *["PilotTask"] * 3]  # prior, fit, fit anew
-    assert made == [*first, *other]
+    assert made == ["PilotTask", "PilotTask", "RefitTask", "PilotTask"]
     mean, deviation = exact(OTHER)
     assert abs(found.reference.locations[0, 0] - mean) < deviation
 
 
-class Told(annealing.Annealing):
-    """Pilots from the prior and from fits find what a test says."""
-
-    def __init__(self, session, found):
-        super().__init__(session)
-        self.found, self.starts = iter(found), []
-
-    def _pilots(self, data, references, until_mixed, key):
-        self.starts += [float(each.locations[0, 0]) for each in references.values()]
-        return {d: next(self.found) for d in data}
-
-
-def seen(mean, length, rhat):
-    """A pilot that saw a normal posterior with this mean, on a path of this Λ."""
-    shape = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
-    return SimpleNamespace(
-        fit=(np.array([mean]), shape),
-        rhat=rhat,
-        path_betas=np.array([0.0, 1.0]),
-        mean_log_likelihood=np.array([0.0, length**2]),
-    )
-
-
 @pytest.mark.parametrize(
-    ("rhat", "lengths", "starts", "taken"),
-    [
-        (1.0, [1.0], [0.5], 1.0),
-        (8.0, [3.0, 1.0], [0.5, 2.5], 1.0),  # the second path is shorter
-        (8.0, [1.0, 3.0], [0.5, 2.5], 1.0),  # the first one is
-    ],
+    ("half_range", "temperatures"), [(0.4, 100), (0.6, 192), (9.0, 400), (np.inf, 100)]
 )
-def test_a_fit_to_a_pilot_that_did_not_mix_is_made_anew(engine, rhat, lengths, starts, taken):
-    """The second fit is made to what the pilot on the first path saw."""
-    found = [seen(0.5, 9.0, rhat), *(seen(2.5, length, 1.0) for length in lengths)]
-    with interruptible() as stop, engine.pool(1, stop) as pool:
-        told = Told(session_of(engine, pool), found)
-        tuning = told.tunings({0: engine.density.data}, FittedPath())[0]
-    assert told.starts == starts
-    assert tuning.mean_log_likelihood[1] == taken**2
+def test_noisy_scouts_ask_for_more_temperatures(half_range, temperatures):
+    """In proportion to the variance of log Ẑ above 0.25 nats², but at most four times as many."""
+    engine = SimpleNamespace(default_particles=32, rows=0, description="", moves_further=False)
+    prepared = annealing.Annealing(session_of(engine))
+    pilot = SimpleNamespace(
+        path_betas=np.array([0.0, 1.0]), mean_log_likelihood=np.array([0.0, 480.0]), rhat=1.0
+    )
+    log_weights = np.array([-1.0, 1.0, -1.0, 1.0]) * half_range
+    counts = np.zeros(101)
+    scouts = [SimpleNamespace(log_weight=each, divergences=counts) for each in log_weights]
+    prepared._scouts = {("prior", 0): scouts}
+    tunings, path = {0: pilot}, PriorPath()
+    assert prepared.size(tunings, path) == (temperatures, 32)
+    variance, *_ = prepared.real_runs(tunings, path, temperatures, 32)
+    seen = 0.0 if np.isinf(half_range) else np.var(log_weights, ddof=1) * 100 / temperatures
+    assert variance == pytest.approx(max(3 * 480 / (32 * temperatures), seen))
 
 
 def test_from_the_prior_every_data_set_has_a_pilot(engine, made):

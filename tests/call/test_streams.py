@@ -39,10 +39,6 @@ def check_unique(keys):
     assert not {key for key in keys if keys.count(key) > 1}
 
 
-def refuse(self, data):
-    return Refusal("weights are uneven", 2)
-
-
 def test_a_call_that_weighs(keys):
     sample(simulate=bdmc.FromHyperparameters("mean", datasets=3, burn_in=(1, 2)))
     check_unique(keys)
@@ -52,13 +48,19 @@ def test_a_call_that_weighs(keys):
     ("module", "names", "new", "old"),
     [
         ("annealing", Fitting, "FITTED_SCOUTS", Fitting.WEIGHING_SCOUTS),
-        ("annealing", Piloting, "FROM_SECOND_REFERENCE", Piloting.FROM_REFERENCE),
+        ("annealing", Piloting, "FROM_REFERENCE", Piloting.FROM_PRIOR),
     ],
     ids=["scouts", "pilots"],
 )
 def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new, old, monkeypatch):
-    """Its pilots do not mix, so that second references are fitted. Twins: a key is used again."""
-    monkeypatch.setattr(ImportanceSampling, "_too_uneven", refuse)
+    """Fits to all data sets are made first. Twins: a key is used again."""
+    fit_others = ImportanceSampling._fit_others
+
+    def refuse(self, data):
+        fit_others(self, data)
+        return Refusal("weights are uneven")
+
+    monkeypatch.setattr(ImportanceSampling, "_fit_others", refuse)
     monkeypatch.setattr("pymc_bdmc.call.annealing.MAX_RHAT", 0.0)
     simulate = bdmc.FromHyperparameters("mean", datasets=3, burn_in=2)
     sample(simulate=simulate)
