@@ -38,8 +38,6 @@ path has 30 temperatures in place of 100, so above 0.3 it would save at the pric
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot.
 Measured: t₃ posteriors and modes that a fit misses exceed it (docs/paths.md)."""
-MAX_SPREAD = 2.0
-"""Largest difference, in nats, between scouts that agree. Chosen."""
 REMEDY = 25.0
 """Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
 heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
@@ -418,9 +416,8 @@ def missed_by_fit(seen: Findings) -> str:
     fitted, prior = seen.fitted_scouts, seen.prior_scouts
     if refutes(prior, fitted):
         return _say_higher("prior", prior, "fitted", fitted)
-    is_higher, agree = refutes(fitted, prior), np.ptp(prior) <= MAX_SPREAD
-    # Scouts that agree show how little mass is where they ended; others may each end far off.
-    if seen.surplus > MAX_SURPLUS and not (is_higher and agree):
+    is_higher = refutes(fitted, prior)  # they show how little mass is where they ended
+    if seen.surplus > MAX_SURPLUS and not is_higher:
         return (
             f"a fit misses a region that runs from the prior reach (its density there is "
             f"{seen.surplus:.2g} nats too low)"

@@ -36,6 +36,7 @@ from pymc_bdmc.pilots.pilot import (
     pilot,
     refit,
 )
+from pymc_bdmc.reference.nested import MOST_OTHERS
 from pymc_bdmc.reference.student import Reference, no_reference
 from pymc_bdmc.run.loop import Stopped
 from pymc_bdmc.run.tasks import AnnealTask, FitTask, PilotTask, RefitTask
@@ -151,7 +152,7 @@ class CompiledEngine:
         """Search for a reference whose draws need no annealing; None if it was stopped."""
         rng, problem = np.random.default_rng(task.seed), self.on(task.data)
         # They show what a fit misses, and searches start at them.
-        draws = problem.draw(64 if task.known and task.known.is_conclusive else 256, rng)
+        draws = problem.draw(self._draws_for(task.known), rng)
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
             reached = self.jitted.ravel_many(task.reached) if task.reached else None
@@ -162,6 +163,12 @@ class CompiledEngine:
             return fitting.first(task.reference, task.degrees_of_freedom, named)
         except Stopped:
             return None
+
+    def _draws_for(self, known: DrawTuning | None) -> int:
+        """Return how many prior draws a fit gets: thousands if they may show a narrow mode."""
+        if known:
+            return 64 if known.is_conclusive else 256
+        return 4096 if self.has_gradient and self.jitted.n_continuous <= MOST_OTHERS else 256
 
     @cached_property
     def _structure(self) -> Structure:

@@ -12,9 +12,9 @@ from scipy.special import logsumexp, softmax
 from pymc_bdmc.base.types import Point, Run, Tuning
 from pymc_bdmc.reference.contract import AnyReference, Density
 
-MOST_VARIANCE, MOST_TAME_VARIANCE = 5.0, 64.0
-"""Largest relative variance of the importance weights of a good fit, and if its tails are known: of
-a nested or defensive one. More draws are then cheaper than annealing."""
+MOST_VARIANCE = 5.0
+"""Largest relative variance of the importance weights of a good fit, if its tails are not known. If
+they are, as with a nested or defensive one, more draws are cheaper than annealing."""
 REMEMBERED = 1e-3
 """Share of its start that a burn-in may remember. Chosen."""
 EVEN_WEIGHTS = 3.0
@@ -54,11 +54,6 @@ def log_weights_at(thetas: ndarray, log_r: ndarray, density: Density) -> ndarray
     log_f = density.terms(thetas).sum(axis=1)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
         return np.where((log_f == -np.inf) | (log_r == np.inf), -np.inf, log_f - log_r)
-
-
-def most_variance(reference: AnyReference) -> float:
-    """Return the largest relative variance of weights with which a reference may be used."""
-    return MOST_TAME_VARIANCE if reference.knows_tails else MOST_VARIANCE
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp, softmax
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
-from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted, most_variance
+from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted
 from pymc_bdmc.fits.modes import (
     LOST,
     OVERLOOKED,
@@ -63,8 +63,6 @@ class Fit(NamedTuple):
     """Relative variance v of the weight of a draw. A run of N draws has a gap of about v/N nats."""
     gradient_evaluations: int
     """Cost, in evaluations of log p + ℓ with or without its gradient."""
-    most_variance: float = MOST_VARIANCE
-    """The largest relative variance with which the reference may be used."""
     refuses_given: bool = False
     """Whether a fit to the given draws, or with the named latent variables, was tried and is far
     from the posterior."""
@@ -74,8 +72,8 @@ class Fit(NamedTuple):
     """Whether the search is not finished, or a part of the posterior was found that the fit
     misses."""
     log_weights: ndarray = np.empty(0)
-    """log Ẑ of runs that draw from a fit that misses a part, nats, shape (K,). They are unbiased
-    all the same."""
+    """log Ẑ of runs that draw from a fit that misses a part, or may do so, nats, shape (K,). They
+    are unbiased all the same."""
 
 
 class Fitting:
@@ -222,8 +220,10 @@ class Fitting:
             self._density, starts, metric, searches, dof, overlooked, self._density.has_gradient,
             most_lost,
         )  # fmt: skip
-        if modes.reference is None or not (modes.is_all or self._may_miss):
-            raise NoFit(modes.reason, modes.is_unfinished)
+        if modes.reference is None:
+            raise NoFit(modes.reason)
+        if not (modes.is_all or self._may_miss):
+            raise NoFit(modes.reason, modes.is_unfinished, self._runs(modes.reference))
         return modes.reference, modes
 
     def _starts(self, searches: int) -> Iterable[ndarray]:
@@ -309,7 +309,8 @@ class Fitting:
         if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = self._weighted(drawn.reference, MANY)
-        if not drawn.variance <= most_variance(drawn.reference):
+        is_even = drawn.reference.knows_tails or drawn.variance <= MOST_VARIANCE
+        if not (is_even and drawn.variance < np.inf):
             raise NoFit(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
             )
@@ -359,8 +360,7 @@ class Fitting:
             drawn.reference, means, drawn.g[seen], density.evaluations, price,
             price * density.seconds, is_conclusive=is_conclusive,
         )  # fmt: skip
-        most = most_variance(drawn.reference)
-        return Fit(tuning, reason, drawn.variance, density.evaluations, most)
+        return Fit(tuning, reason, drawn.variance, density.evaluations)
 
     def _check_tails(self, drawn: Drawn) -> None:
         """Refuse a fit whose weights have no mean."""
@@ -373,14 +373,15 @@ class Fitting:
             )
 
     def _check_for_missed(self, drawn: Drawn) -> None:
-        """Refuse a fit that misses part of the posterior, with log Ẑ of 64 runs of draws from it.
-
-        So many runs are enough for a sharp certified bound.
-        """
+        """Refuse a fit that misses part of the posterior."""
         log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
         if missed := self._missed(drawn.reference, log_ml):
-            g = self._weighted(drawn.reference, JUDGING).g.reshape(64, -1)
-            raise NoFit(missed, True, logsumexp(g, axis=1) - np.log(g.shape[1]))
+            raise NoFit(missed, True, self._runs(drawn.reference))
+
+    def _runs(self, reference: AnyReference) -> ndarray:
+        """Return log Ẑ of 64 runs of draws, nats: enough for a sharp certified bound."""
+        g = self._weighted(reference, JUDGING).g.reshape(64, -1)
+        return logsumexp(g, axis=1) - np.log(g.shape[1])
 
     def _missed(self, reference: AnyReference, log_ml: float) -> str:
         """Say what shows that the reference misses part of the posterior; empty if nothing does."""

@@ -533,11 +533,6 @@ CHOICES = {
         "far shorter",
     ),
     "tails of a higher fit": (dict(prior=LOW, fitted=HIGH, heavy_tail=0.9), "fitted", "miss part"),
-    "a place beside a higher fit": (
-        dict(prior=[-9.0, 0.0, -5.0, -2.0], fitted=HIGH, surplus=9.0),
-        "prior",
-        "misses",
-    ),
     "a place that is negligible": (
         dict(prior=LOW, fitted=HIGH, surplus=9.0),
         "fitted",

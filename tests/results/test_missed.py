@@ -10,7 +10,8 @@ import xarray as xr
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks import missed
-from pymc_bdmc.results.checks.missed import short_on_simulated
+from pymc_bdmc.results.checks.missed import refuting_path, short_on_simulated
+from pymc_bdmc.results.reading import Reading
 from tests.results.test_summary import tree
 from tests.systems import GaussianWork
 
@@ -271,3 +272,23 @@ def test_the_remedy_of_a_refusal_works():
             found = bdmc.log_ml(dt)
             assert found.valid
             assert abs(found.value + 10.91408) < 4 * found.error
+
+
+@pytest.mark.parametrize(
+    ("gap", "spread", "n", "path"),
+    [
+        (0.16, 0.03, 64, "fit, not annealed"),
+        (0.16, 0.03, 4, ""),  # too few for a valid average
+        (0.16, 0.3, 64, ""),  # four standard errors
+        (-0.16, 0.03, 64, ""),
+        (3.0, 1.0, 64, "fit, not annealed"),  # certified
+    ],
+)
+def test_runs_that_all_come_lower_than_draws_from_a_fit_are_refuted(gap, spread, n, path):
+    """They agree to 0.001 nats, as where none of them finds a narrow mode."""
+    dt = tree(real=np.random.default_rng(5).normal(0, 0.001, 16))
+    dt.attrs["path"] = "prior"
+    scouts = gap + spread * np.linspace(-1.7, 1.7, n)[None]
+    group = {"log_weight": (("path", "chain"), scouts)}, {"path": ["fit, not annealed"]}
+    dt["scouts"] = xr.DataTree(xr.Dataset(*group))
+    assert refuting_path(Reading.of(dt)) == path

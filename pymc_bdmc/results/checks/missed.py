@@ -29,6 +29,11 @@ HEAVY_TAIL, KNOWN_TAIL = 0.5, 0.6
 variance does not exist, and so no standard error. If the model's structure gives the tails of the
 fit, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
 
+FAR, ENOUGH = 6.0, 64
+"""Standard errors by which one way of getting log Ẑ may exceed another if the average of the higher
+one is valid, and its fewest runs. Chosen: weights that are right would need a tail that none of so
+many shows."""
+
 LONGER = Remedy("use more temperatures or particles, or another kernel.")
 
 
@@ -61,8 +66,18 @@ def refuting_path(read: Reading) -> str:
     """Return the name of the path whose scouts refute the runs on the real data, if any."""
     runs = read.real_log_weights
     others = {path: each for path, each in read.scouts.items() if path != read.path}
-    refuting = (path for path, each in others.items() if refutes(each, runs, 0.998))  # chosen
+    refuting = (path for path, each in others.items() if _exceeds(each, runs))
     return next(refuting, "") if runs.size else ""
+
+
+def _exceeds(higher: np.ndarray, lower: np.ndarray) -> bool:
+    """Return whether one way comes higher than another by more than chance explains."""
+    if refutes(higher, lower, 0.998):  # chosen
+        return True
+    if higher.size < ENOUGH or not np.isfinite(lower).any():
+        return False
+    above, below = jarzynski_forward(higher), jarzynski_forward(lower)
+    return above.valid and above.value - below.value > FAR * np.hypot(above.error, below.error)
 
 
 def two_paths(read: Reading) -> Iterator[Finding]:
