@@ -287,9 +287,9 @@ class Annealing(Preparation):
             needed = np.ceil(squares / (path.fewest_temperatures * options.target_gap))
             n = int(np.clip(needed, min(4, default), default))
         temperatures = self._temperatures(squares, path, n, options.target_gap)
-        if not (options.target_gap or self._engine.rows):
-            steady = np.ceil(self._seen_variance(tunings, path, 1) / UNSTEADY)
-            temperatures = int(np.clip(steady, temperatures, MOST_LONGER * temperatures))
+        variance = self._seen_variance(tunings, path, temperatures)
+        if variance > UNSTEADY and not (options.target_gap or self._engine.rows):
+            temperatures = int(np.ceil(min(variance / UNSTEADY, MOST_LONGER) * temperatures))
         return min(temperatures, MAX_TEMPERATURES), n
 
     def _seen_variance(self, tunings: Tunings, path: Path, n_temperatures: int) -> float:
