@@ -41,7 +41,6 @@ THRESHOLDS = {
     ("fits.adapt", "UNEVEN"): "variance of weights from which a fit is improved",
     ("fits.fit", "EVEN"): "variance of weights up to which no nested fit is tried",
     ("fits.draws", "MOST_VARIANCE"): "variance of weights up to which draws are weighed",
-    ("fits.fit", "HEAVY"): "Pareto k up to which draws are weighed",
     ("fits.fit", "RARE"): "nats by which a fit lacks density at a missed state",
     ("fits.fit", "MISSED"): "share of the posterior that a fit may miss",
     ("fits.fit", "MOST_SURPLUS"): "nats of density that searches may have passed",

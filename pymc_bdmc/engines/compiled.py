@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
+from pymc.logprob.transforms import IntervalTransform, LogOddsTransform
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Moves, Point, Run, Tuning
@@ -178,10 +179,13 @@ class CompiledEngine:
 
     def _structure_with(self, latent: Sequence[str]) -> Structure:
         model, is_latent = self.density.model, self.jitted.elements_of(latent)
-        transforms = model.rvs_to_transforms.items()
-        signed = self.jitted.elements_of([rv.name for rv, way in transforms if way is None])
+        free = [
+            rv.name for rv, way in model.rvs_to_transforms.items()
+            if way is None or isinstance(way, IntervalTransform | LogOddsTransform)
+        ]  # fmt: skip
+        has_modes = self.jitted.elements_of(free) & ~is_latent
         return Structure(
-            is_latent, self.jitted.units, bool((signed & ~is_latent).any()),
+            is_latent, self.jitted.units, bool(has_modes.any()),
             bool(with_necks(model)), bool(self.heavy_tails),
         )  # fmt: skip
 

@@ -13,7 +13,6 @@ from scipy.integrate import trapezoid
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.estimators.checks import shape_of_weights
 from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
 from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted
 from pymc_bdmc.fits.modes import (
@@ -31,10 +30,6 @@ from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
-HEAVY, JUDGING = 1.0, 2048
-"""Largest Pareto k of the weights of draws, above which they have no mean, and the draws by which a
-larger one is confirmed. It has a standard error of about (1 + k)/√M, M the largest of the weights
-that show it: 0.4 with the fewest draws, 0.2 with these."""
 RARE, MISSED = 3.0, 0.03
 """r misses a state if log r is this many nats below the log posterior. A fit is not used if more
 than this share of the posterior, estimated from prior draws, is missed."""
@@ -315,7 +310,6 @@ class Fitting:
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
             )
         if not self._is_bounded:
-            self._check_tails(drawn)
             self._check_for_missed(drawn)
         if not reference.knows_tails and (surplus := self._surplus(drawn)) > MOST_SURPLUS:
             raise NoFit(
@@ -362,16 +356,6 @@ class Fitting:
         )  # fmt: skip
         return Fit(tuning, reason, drawn.variance, density.evaluations)
 
-    def _check_tails(self, drawn: Drawn) -> None:
-        """Refuse a fit whose weights have no mean."""
-        tail = _pareto_shape(drawn.g)
-        if tail > HEAVY and len(drawn.g) < JUDGING:
-            tail = _pareto_shape(self._weighted(drawn.reference, JUDGING).g)
-        if tail > HEAVY:
-            raise NoFit(
-                f"{JUDGING} weights of draws from a fit may have no mean (Pareto k = {tail:.2g})"
-            )
-
     def _check_for_missed(self, drawn: Drawn) -> None:
         """Refuse a fit that misses part of the posterior."""
         log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
@@ -380,7 +364,7 @@ class Fitting:
 
     def _runs(self, reference: AnyReference) -> ndarray:
         """Return log Ẑ of 64 runs of draws, nats: enough for a sharp certified bound."""
-        g = self._weighted(reference, JUDGING).g.reshape(64, -1)
+        g = self._weighted(reference, 64 * 32).g.reshape(64, -1)
         return logsumexp(g, axis=1) - np.log(g.shape[1])
 
     def _missed(self, reference: AnyReference, log_ml: float) -> str:
@@ -426,10 +410,6 @@ class Fitting:
             return -np.inf
         log_r = drawn.reference.log_density(thetas, self._density, self._rng)
         return float((heights - log_r).max() - drawn.g.max())
-
-
-def _pareto_shape(g: ndarray) -> float:
-    return shape_of_weights(np.exp(g - g.max()))
 
 
 def share_beyond(reference: Reference, drawn: Drawn[Reference]) -> float:

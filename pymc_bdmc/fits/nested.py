@@ -55,8 +55,9 @@ class Structure(NamedTuple):
     """Whether an element is latent, shape (n,)."""
     units: ndarray
     """Element that is the logarithm of each element's unit, or −1; shape (n,)."""
-    is_signed: bool
-    """Whether some of the others may be negative, so that there may be a mode for either sign."""
+    may_have_modes: bool
+    """Whether some of the others may be negative, or lie in an interval: there may be a mode for
+    either sign, or several, as of a frequency."""
     is_centred: bool
     """Whether the scale of some effects is unknown, so that the posterior may have a neck."""
     has_heavy_tails: bool
@@ -136,8 +137,8 @@ def fit_nested(
     if groups > (MOST_GROUPS if is_quick else MOST_COLUMNS):
         raise NoFit("too many of the latent variables depend on each other")
     found = _started(found, found.given(likely[usable[:1]][:, others], density))
-    # Parameters that are all positive have few modes.
-    searches, overlooked = (SEARCHES, OVERLOOKED) if structure.is_signed else (4, 1.0)
+    # Scales alone have few modes.
+    searches, overlooked = (SEARCHES, OVERLOOKED) if structure.may_have_modes else (4, 1.0)
     phis = found.to_units(likely[: 8 * searches, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():

@@ -528,19 +528,6 @@ def test_a_normal_posterior_of_many_elements_gets_light_tails(chosen, degrees):
     assert (fit.variance < 0.3) == (chosen is None)
 
 
-@pytest.mark.parametrize("judging", [2048, 128])
-def test_few_weights_are_not_believed_to_have_no_mean(judging, monkeypatch):
-    """Their k is 0.64. With this seed that of the first 128 is 1.02, which the twin believes."""
-    monkeypatch.setattr(fitting, "JUDGING", judging)
-    monkeypatch.setattr(fitting, "improved", lambda density, drawn, rng: drawn)
-    density = Mixture(normal_mixture([[0.0]], 1.0, [np.sqrt(2 * np.pi)]))
-    prior, rng = np.random.default_rng(0).normal(0, 0.1, (256, 1)), np.random.default_rng(61)
-    reference = make_reference(np.zeros(1), unit(1, 0.6), 1e6)
-    fits = fit_of(density, prior, rng)
-    fit = fits._tried(fits._judged, reference, "")
-    assert (fit.tuning is None) == (judging == 128)
-
-
 def test_few_draws_move_a_component_as_a_whole(monkeypatch):
     """They give no covariance of 30 elements. Twin: without a move weights stay uneven."""
     density = Mixture(normal_mixture([np.full(30, 0.3)], 1.0, [1.0]))

@@ -559,8 +559,8 @@ def test_an_obstacle_needs_no_fit():
 
 
 @pytest.mark.parametrize("case", CHOICES)
-def test_data_like_the_real_ones_may_object_to_a_fit(case):
-    """But only if runs from the prior do not fail on the real data."""
+def test_what_scouts_say_against_either_path(case):
+    """A fit may miss what runs from the prior reach, and these may miss what a fit has."""
     seen, _, reason = CHOICES[case]
     objects = reason in ("misses", "R̂ is 8") or case == "the prior is higher"
     assert bool(annealing.missed_by_fit(found(**seen))) == objects
