@@ -140,7 +140,13 @@ class Annealing(Preparation):
             if path.is_fitted and reference is not None:
                 seed = self._seed(Purpose.FIT, d, Fitting.PEAKS)
                 found[d] = self._engine.with_narrow_modes(reference, observed, seed)
-        return self._pilots(data, found, until_mixed, Piloting.FROM_REFERENCE)
+        tunings = self._pilots(data, found, until_mixed, Piloting.FROM_REFERENCE)
+        for d, reference in found.items():
+            if path.is_fitted and reference is not None and not tunings[d].peaks:
+                # As on further data. If scales differ by many orders, a metric between those of
+                # two stages of the pilot may fit neither.
+                tunings[d] = self._engine.adapted(tunings[d], reference, tunings[d].rhat)
+        return tunings
 
     def _from_prior(self, dataset: int, observed: Mapping[str, np.ndarray]) -> Tuning:
         return self.tunings({dataset: observed}, PriorPath())[dataset]
