@@ -81,8 +81,9 @@ def test_log_ml_of_a_gaussian_process(process):
     assert abs(found.value - log_ml(1.1 * NOISE)) > SIGMAS * found.error
 
 
-def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process):
-    """Twin: mixtures with such weights would do, if none were nested."""
+def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process, monkeypatch):
+    """Twin: mixtures with such weights would do, if none were nested and prior draws were few."""
+    monkeypatch.setattr(CompiledEngine, "_draws_for", lambda *_: 256)
     engine = CompiledEngine(TemperedDensity(process))
 
     def uneven_mixtures():
