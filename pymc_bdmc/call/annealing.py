@@ -42,8 +42,6 @@ REMEDY = 25.0
 """Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
 heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
 on hierarchies of many groups, where runs from the prior give no answer."""
-
-
 UNSTEADY, MOST_LONGER = 0.25, 4.0
 """Largest variance of log Ẑ of a run, nats², that needs no more temperatures, and by how much these
 become more at most. Chosen: with a larger variance, the error of an average is not reliable."""
@@ -304,7 +302,8 @@ class Annealing(Preparation):
         log_z = np.array([run.log_weight for run in scouts])
         if not (scouts and np.isfinite(log_z).all()):
             return 0.0
-        return float(np.var(log_z, ddof=1)) * (len(scouts[0].divergences) - 1) / n_temperatures
+        n_scouted = len(scouts[0].log_likelihood) - 1  # temperatures
+        return float(np.var(log_z, ddof=1)) * n_scouted / n_temperatures
 
     def _temperatures(
         self, squares: float, path: Path, particles: int, target_gap: float | None = None

@@ -84,8 +84,8 @@ def test_noisy_scouts_ask_for_more_temperatures(half_range, temperatures):
         path_betas=np.array([0.0, 1.0]), mean_log_likelihood=np.array([0.0, 480.0]), rhat=1.0
     )
     log_weights = np.array([-1.0, 1.0, -1.0, 1.0]) * half_range
-    counts = np.zeros(101)
-    scouts = [SimpleNamespace(log_weight=each, divergences=counts) for each in log_weights]
+    means = np.zeros(101)  # of ℓ, at 100 temperatures and 0
+    scouts = [SimpleNamespace(log_weight=each, log_likelihood=means) for each in log_weights]
     prepared._scouts = {("prior", 0): scouts}
     tunings, path = {0: pilot}, PriorPath()
     assert prepared.size(tunings, path) == (temperatures, 32)

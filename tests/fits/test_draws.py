@@ -611,7 +611,7 @@ def test_a_thin_curved_ridge_is_not_weighed(monkeypatch):
     """Draws from a fit to its top all agree, and miss its arms; climbs came along these.
 
     So do rays: the components that they add are too uneven, and without these they refuse the fit.
-    Of few prior draws, none is in the arms.
+    There are so few prior draws that none of them lies in the arms.
     """
     monkeypatch.setattr(CompiledEngine, "_draws_for", lambda *_: 256)
     assert None not in ridge_fits()

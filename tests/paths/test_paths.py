@@ -261,7 +261,7 @@ def test_only_a_peak_that_a_reference_misses_is_added():
 
 @pytest.mark.parametrize("places", [[-1.0, 1.0], [1.0]])
 def test_two_peaks_get_a_component_each(places, monkeypatch):
-    """Those that searches found."""
+    """Both modes that the search found are added, or the only one."""
 
     def density(thetas):
         parts = [stats.norm.logpdf(thetas, at, 0.01) for at in (-1, 1)]

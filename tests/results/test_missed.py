@@ -292,3 +292,21 @@ def test_runs_that_all_come_lower_than_draws_from_a_fit_are_refuted(gap, spread,
     group = {"log_weight": (("path", "chain"), scouts)}, {"path": ["fit, not annealed"]}
     dt["scouts"] = xr.DataTree(xr.Dataset(*group))
     assert refuting_path(Reading.of(dt)) == path
+
+
+RIGHT = {
+    "log-normal": lambda rng, size: np.exp(rng.normal(-2, 2, size)),
+    "Pareto, k = 0.6": lambda rng, size: 0.4 * rng.random(size) ** -0.6,
+}
+"""Weights with a mean of 1, as of draws from a fit that is poor."""
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_draws_with_right_weights_refute_nothing(kind, monkeypatch):
+    """None of 300 cases; α = 0.01 if one in 30,000 is refuted. Twin: a limit of one error."""
+    rng = np.random.default_rng(6)
+    higher = [np.log(RIGHT[kind](rng, (64, 32)).mean(axis=1)) for _ in range(300)]
+    lower = rng.normal(0, 0.001, 16)
+    assert not any(missed._exceeds(each, lower) for each in higher)
+    monkeypatch.setattr(missed, "FAR", 1.0)
+    assert any(missed._exceeds(each, lower) for each in higher)

@@ -31,8 +31,8 @@ fit, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1.""
 
 FAR, ENOUGH = 6.0, 64
 """Standard errors by which one way of getting log Ẑ may exceed another if the average of the higher
-one is valid, and its fewest runs. Chosen: weights that are right would need a tail that none of so
-many shows."""
+one is valid, and its fewest runs. Simulated: of 12,000 averages of right weights, log-normal ones
+or with Pareto tails (k up to 0.9), none came so much too high."""
 
 LONGER = Remedy("use more temperatures or particles, or another kernel.")
 
