@@ -169,7 +169,8 @@ class CompiledEngine:
         """Return how many prior draws a fit gets: thousands if they may show a narrow mode."""
         if known:
             return 64 if known.is_conclusive else 256
-        return 4096 if self.has_gradient and self.jitted.n_continuous <= MOST_OTHERS else 256
+        is_small = self.jitted.n_continuous <= MOST_OTHERS and not self._structure.may_nest
+        return 4096 if self.has_gradient and is_small else 256
 
     @cached_property
     def _structure(self) -> Structure:

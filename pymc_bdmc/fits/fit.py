@@ -266,9 +266,9 @@ class Fitting:
             return self._defended(found.reference.core)
         drawn = self._weighted(reference, CHECKED)
         if is_mixture:
-            drawn = self._widened(drawn)
-            better = improved(density, drawn, rng)
-            drawn = drawn if better is drawn else self._widened(better)
+            drawn = improved(density, drawn, rng)
+            wider = self._widened(drawn)
+            drawn = drawn if wider is drawn else improved(density, wider, rng)
         if self._is_bounded:
             return self._defended(drawn.reference)
         return drawn if is_mixture else self._annealed(drawn)
@@ -441,8 +441,9 @@ def part_beyond(
         z /= np.linalg.norm(z, axis=1, keepdims=True)
         first = np.log(n) / 2
         last = np.log(np.linalg.norm(np.linalg.solve(root, (prior - location).T), axis=0).max())
-        # Half as far apart, in log s, as the length of a normal vector varies.
-        points = min(240, int(np.ceil((last - first) * 2 * np.sqrt(2 * n))))
+        # As far apart, in log s, as the length of a normal vector varies: the sum over points gives
+        # the integral of a normal density to 5e-9.
+        points = min(120, int(np.ceil((last - first) * np.sqrt(2 * n))))
         if points < 2:
             continue
         log_s = np.linspace(first, last, points)
