@@ -9,16 +9,15 @@ the one in docs/thresholds.md.
 """
 
 import argparse
+import inspect
 import json
 import logging
 import re
-import sys
 import warnings
 from collections import Counter
+from contextlib import nullcontext
 from functools import partialmethod
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from unittest import mock
 
 import numpy as np
@@ -26,35 +25,17 @@ from adversaries import ADVERSARIES, Adversary
 from common import shown, table
 from honesty import distance, sample
 
+from pymc_bdmc.fits import limits
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "thresholds.md"
 RESULTS = ROOT / "output" / "thresholds.jsonl"
 FACTORS = {"halved": 0.5, "doubled": 2.0, "left out": np.inf}
 COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 
-THRESHOLDS = {
-    ("fits.modes", "LOST"): "share of searches that may end at no mode",
-    ("fits.modes", "SEEN_ONCE"): "share of searches that ended at modes of their own",
-    ("fits.modes", "RARE"): "share of the posterior at modes that one search found",
-    ("fits.nested", "RESOLVED"): "share of a precision that rounding may hide",
-    ("fits.modes", "OVERLOOKED"): "chance that searches miss one more mode",
-    ("fits.adapt", "UNEVEN"): "variance of weights from which a fit is improved",
-    ("fits.fit", "EVEN"): "variance of weights up to which no nested fit is tried",
-    ("fits.draws", "MOST_VARIANCE"): "variance of weights up to which draws are weighed",
-    ("fits.fit", "RARE"): "nats by which a fit lacks density at a missed state",
-    ("fits.fit", "MISSED"): "share of the posterior that a fit may miss",
-    ("fits.fit", "MOST_SURPLUS"): "nats of density that searches may have passed",
-    ("fits.draws", "EVEN_WEIGHTS"): "largest weight with which a burn-in is short",
-    ("call.importance", "LARGEST_GAP"): "mean gap up to which draws are weighed",
-    ("call.annealing", "SCOUTED"): "ratio of Λ² up to which there are scouts",
-    ("call.annealing", "WORTHWHILE"): "ratio of Λ² up to which the fitted path is taken",
-    ("call.annealing", "MAX_SURPLUS"): "nats of density at the ends of scouts that a fit lacks",
-    ("call.annealing", "UNSTEADY"): "variance of log Ẑ of scouts up to which T is enough",
-    ("call.annealing", "REMEDY"): "ratio of Λ² up to which the prior is a remedy for heavy tails",
-    ("estimators.checks", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
-    ("call.annealing", "QUICK_RHAT"): "R̂ at β = 1 up to which 16 runs suffice",
-}
-"""What the thresholds decide, by module and name."""
+THRESHOLDS = {name: value for name, value in vars(limits).items() if name.isupper()}
+LIMITED = dict(re.findall(r'^(\w+) = .*\n"""([^.:;,]+)', inspect.getsource(limits), re.MULTILINE))
+"""What each of them limits: the beginning of its description."""
 
 
 class Watched(float):
@@ -87,26 +68,10 @@ class Watched(float):
     __gt__, __ge__ = partialmethod(np.greater), partialmethod(np.greater_equal)
 
 
-def holders(module: str, name: str) -> list[ModuleType]:
-    """Return the module that defines a threshold, and those that import it."""
-    value = getattr(import_module(f"pymc_bdmc.{module}"), name)
-    ours = [each for key, each in sys.modules.items() if key.startswith("pymc_bdmc")]
-    return [each for each in ours if vars(each).get(name) is value]
-
-
-def outcome(adversary: Adversary, seed: int, values: dict[tuple[str, str], float]) -> dict:
+def outcome(adversary: Adversary, seed: int, values: dict[str, float]) -> dict:
     """Return what one call with some thresholds says, and whether that is true."""
-    patches = [
-        mock.patch.object(module, key[1], value)
-        for key, value in values.items()
-        for module in holders(*key)
-    ]
-    for patch in patches:
-        patch.start()
-    try:
+    with mock.patch.multiple(limits, **values) if values else nullcontext():
         call = sample(adversary, seed, {"cores": 1})
-    finally:
-        mock.patch.stopall()
     if "raised" in call:
         return {"status": "raised", "wrong": False, "beyond": False, "seconds": np.nan}
     z = (call.get("value", np.nan) - adversary.log_ml) / np.hypot(
@@ -123,21 +88,20 @@ def measured(name: str, seed: int) -> dict:
     """Return the outcomes of one model: as it is, and for each threshold that decides something."""
     adversary = ADVERSARIES[name]()
     outcome(adversary, 0, {})  # compiles
-    values = {key: float(getattr(holders(*key)[0], key[1])) for key in THRESHOLDS}
-    turned: dict[tuple[str, str], set[str]] = {key: set() for key in THRESHOLDS}
-    watched = {key: Watched(value, turned[key]) for key, value in values.items()}
+    turned: dict[str, set[str]] = {key: set() for key in THRESHOLDS}
+    watched = {key: Watched(value, turned[key]) for key, value in THRESHOLDS.items()}
     found = {"model": name, "seed": seed, "as it is": outcome(adversary, seed, watched)}
     for key, ways in turned.items():
         for way in sorted(ways):
-            again = outcome(adversary, seed, {key: FACTORS[way] * values[key]})
-            found[f"{'.'.join(key)} {way}"] = again
-            shown((name, *key, way, found["as it is"]["status"], again["status"], again["wrong"]))
+            again = outcome(adversary, seed, {key: FACTORS[way] * THRESHOLDS[key]})
+            found[f"{key} {way}"] = again
+            shown((name, key, way, found["as it is"]["status"], again["status"], again["wrong"]))
     return found
 
 
-def cell(key: tuple[str, str], way: str, rows: list[dict]) -> str:
+def cell(key: str, way: str, rows: list[dict]) -> str:
     """Return what a change of one threshold changes."""
-    at = f"{'.'.join(key)} {way}"
+    at = f"{key} {way}"
     pairs = [(row["as it is"], row[at]) for row in rows if at in row]
     moves = Counter((a["status"], b["status"]) for a, b in pairs if a["status"] != b["status"])
     found = [f"{n} {a} → {b}" for (a, b), n in sorted(moves.items())]
@@ -168,9 +132,9 @@ def main() -> None:
             with RESULTS.open("a") as file:
                 print(json.dumps(rows[-1]), file=file)
     lines = [
-        [f"`{module}.{name}`", f"{getattr(holders(module, name)[0], name):g}", decides,
-         *(cell((module, name), way, rows) for way in FACTORS)]
-        for (module, name), decides in THRESHOLDS.items()
+        [f"`{name}`", f"{value:g}", " ".join(LIMITED[name].split()),
+         *(cell(name, way, rows) for way in FACTORS)]
+        for name, value in THRESHOLDS.items()
     ]  # fmt: skip
     head = ["threshold", "value", "what it limits", *FACTORS]
     print(text := table(head, lines))

@@ -17,6 +17,7 @@ from pymc_bdmc.call.preparation import MIN_DRAWS, SCOUTS, UNREACHED, DataSets, P
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.estimators.checks import shape_by_states
+from pymc_bdmc.fits import limits
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.tasks import PilotTask, RefitTask
@@ -26,25 +27,8 @@ _log = logging.getLogger("pymc.bdmc")
 References = Mapping[int, Reference | None]
 """Start of the path on each data set; None for the prior."""
 
-QUICK_RHAT = 1.25
-"""Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
-schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
-where it is above, 16 states are worth 1.1."""
-SCOUTED = 0.5
-"""Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
-WORTHWHILE = 0.25
-"""Ratio of these up to which the fitted path is taken if scouts do not decide. Derived: the fitted
-path has 30 temperatures in place of 100, so above 0.3 it would save at the price of accuracy."""
-MAX_SURPLUS = 5.0
-"""Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot.
-Measured: t₃ posteriors and modes that a fit misses exceed it (docs/paths.md)."""
-REMEDY = 25.0
-"""Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
-heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
-on hierarchies of many groups, where runs from the prior give no answer."""
-UNSTEADY, MOST_LONGER = 0.25, 4.0
-"""Largest variance of log Ẑ of a run, nats², that needs no more temperatures, and by how much these
-become more at most. Chosen: with a larger variance, the error of an average is not reliable."""
+MOST_LONGER = 4.0
+"""By how much temperatures become more at most if log Ẑ of scouts varies. Chosen."""
 
 
 class Findings(NamedTuple):
@@ -186,9 +170,10 @@ class Annealing(Preparation):
         )
         particles = self._engine.default_particles
         n = self._temperatures(squared_length(tuning), path, particles)
-        if path.starts_at_prior and fit and squared_length(tuning) > REMEDY * squared_length(fit):
+        of_fit = squared_length(fit) if fit else np.inf
+        if path.starts_at_prior and squared_length(tuning) > limits.REMEDY * of_fit:
             # Scouts that can decide nothing cost no more than runs from the fit.
-            runs = self._temperatures(squared_length(fit), FittedPath(), particles)
+            runs = self._temperatures(of_fit, FittedPath(), particles)
             n = min(n, runs * CHAINS // SCOUTS)
         if self._engine.rows:
             return linear(n).betas
@@ -277,7 +262,7 @@ class Annealing(Preparation):
             return np.inf
         states = {name: values[counts] for name, values in ends.items()}
         seed = self._seed(Purpose.FIT, dataset, Fitting.SURPLUS)
-        return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
+        return self._engine.surplus(states, observed, tuning, limits.SURPLUS, seed)
 
     def size(self, tunings: Tunings, path: Path) -> tuple[int, int]:
         """Return T and N, within limits, for an ideal gap Λ²/(T·N) of at most the target."""
@@ -292,8 +277,8 @@ class Annealing(Preparation):
             n = int(np.clip(needed, min(4, default), default))
         temperatures = self._temperatures(squares, path, n, options.target_gap)
         variance = self._seen_variance(tunings, path, temperatures)
-        if variance > UNSTEADY and not (options.target_gap or self._engine.rows):
-            temperatures = int(np.ceil(min(variance / UNSTEADY, MOST_LONGER) * temperatures))
+        if variance > limits.UNSTEADY and not (options.target_gap or self._engine.rows):
+            temperatures = int(np.ceil(min(variance / limits.UNSTEADY, MOST_LONGER) * temperatures))
         return min(temperatures, MAX_TEMPERATURES), n
 
     def _seen_variance(self, tunings: Tunings, path: Path, n_temperatures: int) -> float:
@@ -350,7 +335,7 @@ class Annealing(Preparation):
         Few particles, and those that do not move on, are not meant for draws.
         """
         has_few = particles < self._engine.default_particles
-        if rhat <= QUICK_RHAT or not further_moves or has_few:
+        if rhat <= limits.QUICK_RHAT or not further_moves or has_few:
             return CHAINS
         return max(CHAINS, -(-MIN_DRAWS // particles))
 
@@ -390,7 +375,7 @@ def choose(seen: Findings) -> Choice:
         f"{after:.3g} from a fit"
     )
     not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
-    if after > SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
+    if after > limits.SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
         return Choice("prior", not_far)
     if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
@@ -398,7 +383,7 @@ def choose(seen: Findings) -> Choice:
         return Choice("prior", missed)
     fitted, prior = seen.fitted_scouts, seen.prior_scouts
     is_higher = refutes(fitted, prior)
-    if seen.heavy_tail and before <= REMEDY * after and not is_higher:
+    if seen.heavy_tail and before <= limits.REMEDY * after and not is_higher:
         return Choice(
             "prior",
             "a fit has far too little mass in part of the posterior (Pareto k of weights is "
@@ -409,7 +394,7 @@ def choose(seen: Findings) -> Choice:
         return Choice("fitted", reason)
     if is_higher:
         return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
-    if after > WORTHWHILE * before:
+    if after > limits.WORTHWHILE * before:
         return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
 
@@ -422,7 +407,7 @@ def missed_by_fit(seen: Findings) -> str:
     if refutes(prior, fitted):
         return _say_higher("prior", prior, "fitted", fitted)
     is_higher = refutes(fitted, prior)  # they show how little mass is where they ended
-    if seen.surplus > MAX_SURPLUS and not is_higher:
+    if seen.surplus > limits.SURPLUS and not is_higher:
         return (
             f"a fit misses a region that runs from the prior reach (its density there is "
             f"{seen.surplus:.2g} nats too low)"

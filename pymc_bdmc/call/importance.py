@@ -14,15 +14,15 @@ from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import MIN_DRAWS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
 from pymc_bdmc.density.structure import latent_variables
+from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.run.tasks import FitTask
 
 _log = logging.getLogger("pymc.bdmc")
 
-GAP, LARGEST_GAP = 0.02, 0.05
-"""Mean gap in nats that N is chosen for, and up to which runs are not annealed: with 0.05 nats 20
-data sets can still certify a total variation of 0.25."""
+GAP = 0.02
+"""Mean gap in nats that N is chosen for. Chosen."""
 MIN_PARTICLES = 64
 """Least N. Chosen."""
 
@@ -117,7 +117,7 @@ class ImportanceSampling(Preparation):
         variances = np.array([self._fits[d].variance for d in data])
         needed = int(np.clip(np.ceil(variances.mean() / GAP), MIN_PARTICLES, 1024))
         self._particles = self._session.options.particles or needed
-        if np.minimum(variances / self._particles, 1).mean() <= LARGEST_GAP:
+        if np.minimum(variances / self._particles, 1).mean() <= limits.LARGEST_GAP:
             return None
         return Refusal(
             f"weights of draws from fits have relative variances up to {variances.max():.2g}"

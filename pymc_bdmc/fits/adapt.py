@@ -7,6 +7,7 @@ from numpy import ndarray
 from numpy.random import Generator
 from scipy.special import logsumexp, softmax
 
+from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.draws import Drawn, draw_weighted
 from pymc_bdmc.reference.contract import AnyReference, Density
 from pymc_bdmc.reference.metric import metric_of, root_of
@@ -14,8 +15,6 @@ from pymc_bdmc.reference.student import MOST_DEGREES, Reference, make_reference,
 
 CHECKED = 128
 """Number of draws that judge a fit."""
-UNEVEN = 0.3
-"""A fit is improved if the relative variance of its weights exceeds this."""
 LEAST_SHARE, LEAST_DRAWS = 0.02, 4
 """Share, and effective number of draws per element, below which a component of an adapted mixture
 is dropped. Measured: with any number of draws, narrow components leave holes between them in six
@@ -31,14 +30,14 @@ def improved(density: Density, drawn: Drawn[Reference], rng: Generator) -> Drawn
     are too few for all: population Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Both
     are tried only if weights are uneven, and kept only if they become more even.
     """
-    n = drawn.thetas.shape[1]
-    if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
+    n, dof = drawn.thetas.shape[1], drawn.reference.degrees_of_freedom
+    if limits.UNEVEN < drawn.variance < np.inf and dof == MOST_DEGREES < n:
         lighter = draw_weighted(density, drawn.reference.with_degrees(n), CHECKED, rng)
         drawn = min(drawn, lighter, key=lambda each: each.variance)
     components = len(drawn.reference.locations)
     needed, least = components * n * (n + 3), components * LEAST_DRAWS * (n + 1)
     for _ in range(4):
-        if not UNEVEN < drawn.variance < np.inf:
+        if not limits.UNEVEN < drawn.variance < np.inf:
             break
         source = drawn
         for size in (512, 2048):  # new draws, if the present ones are too few
@@ -112,7 +111,7 @@ def adapted[R: AnyReference](
     drawn = best = draw_weighted(density, around(reference), n, rng)
     thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
     for _ in range(6):
-        if best.variance <= UNEVEN or np.isinf(drawn.variance):
+        if best.variance <= limits.UNEVEN or np.isinf(drawn.variance):
             break
         thetas = np.concatenate([thetas, drawn.thetas])
         log_r = drawn.reference.log_density(drawn.thetas, density, rng)

@@ -10,17 +10,11 @@ from numpy.random import Generator
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.types import Point, Run, Tuning
+from pymc_bdmc.fits import limits
 from pymc_bdmc.reference.contract import AnyReference, Density
 
-MOST_VARIANCE = 5.0
-"""Largest relative variance of the importance weights of a good fit, if its tails are not known. If
-they are, as with a nested or defensive one, more draws are cheaper than annealing."""
 REMEMBERED = 1e-3
 """Share of its start that a burn-in may remember. Chosen."""
-EVEN_WEIGHTS = 3.0
-"""Largest weight over the mean weight with which a burn-in is shortened. Measured on twelve models,
-three seeds each: posterior draws then remember at most 1e-5 after the moves made. With a largest
-weight of 4 to 25, that of more draws can be 20 times as large, and 100 moves may not be enough."""
 
 
 class Drawn[R: AnyReference](NamedTuple):
@@ -84,7 +78,7 @@ class DrawTuning(Tuning):
         """
         g = self.prior_log_likelihood
         largest = np.exp(g.max() - logsumexp(g)) * len(g)
-        if largest > EVEN_WEIGHTS:
+        if largest > limits.EVEN_WEIGHTS:
             return burn_in
         # The largest weight of all may be twice the largest one seen.
         moves = np.log(REMEMBERED) / np.log1p(-1 / (2.0 * largest))

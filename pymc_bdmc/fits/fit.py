@@ -13,11 +13,10 @@ from scipy.integrate import trapezoid
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.types import Tuning
+from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
-from pymc_bdmc.fits.draws import MOST_VARIANCE, Drawn, DrawTuning, draw_weighted
+from pymc_bdmc.fits.draws import Drawn, DrawTuning, draw_weighted
 from pymc_bdmc.fits.modes import (
-    LOST,
-    OVERLOOKED,
     SEARCHES,
     Modes,
     ascend_by_gradients,
@@ -30,18 +29,10 @@ from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
-RARE, MISSED = 3.0, 0.03
-"""r misses a state if log r is this many nats below the log posterior. A fit is not used if more
-than this share of the posterior, estimated from prior draws, is missed."""
-MOST_SURPLUS = 5.0
-"""Nats by which g at likely states that searches passed may exceed its largest value at draws.
-Measured: 6 nats or more on thin ridges, and below 3 if a normal mixture fits well."""
 MOST_WIDER = 3
 """Most components that are added for what rays find beyond a fit. Chosen."""
 MANY = 512
 """Draws that compare shares of the prior, and that judge a fit whose weights look uneven."""
-EVEN = 1.0
-"""Relative variance of the weights up to which the fewest draws suffice."""
 STEPS = {6: 1.0, 12: 1.0, 32: 1.5, 96: 4.0}
 """Numbers of temperatures at which latent variables are annealed. Each is tried if the relative
 variance of the weights exceeds its value. Measured: about there it pays for its gradients."""
@@ -128,7 +119,7 @@ class Fitting:
         fits = []
         if not (may_nest and self._structure.is_centred):
             fits.append(self._tried(self._mixture, degrees_of_freedom))
-        if may_nest and not (fits and fits[0].variance <= EVEN):
+        if may_nest and not (fits and fits[0].variance <= limits.EVEN):
             fits.append(self._tried(self._nested, self._structure))
         fit = next((each for each in reversed(fits) if each.tuning), fits[0])
         if fit.tuning is None:
@@ -205,12 +196,13 @@ class Fitting:
         if self._structure.has_heavy_tails:
             starts = chain(self._apart(), starts)
         starts, n = chain(reached, starts), SEARCHES + len(reached)
-        return self._at_modes(starts, spread_of(self._prior), n, degrees_of_freedom, OVERLOOKED)
+        metric, dof = spread_of(self._prior), degrees_of_freedom
+        return self._at_modes(starts, metric, n, dof, limits.OVERLOOKED)
 
     def _at_modes(self, starts, metric, searches, dof, overlooked=1.0) -> tuple[Reference, Modes]:
         """Return t distributions at all modes, and how they were found."""
         # Far out in heavy tails all searches may be lost.
-        most_lost = 1.0 if self._structure.has_heavy_tails else LOST
+        most_lost = 1.0 if self._structure.has_heavy_tails else limits.LOST
         modes = find_modes(
             self._density, starts, metric, searches, dof, overlooked, self._density.has_gradient,
             most_lost,
@@ -245,8 +237,8 @@ class Fitting:
         density, rng = self._density, self._rng
         reference, modes = fit_nested(density, self._prior, self._ells, structure, rng)
         if np.isfinite(reference.accuracy):
-            missed = share_in_tails(reference, density, RARE, rng)
-            if missed > MISSED:
+            missed = share_in_tails(reference, density, limits.RARE, rng)
+            if missed > limits.MISSED:
                 raise NoFit(
                     f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
                     "distribution lacks"
@@ -301,17 +293,18 @@ class Fitting:
             added = len(drawn.reference.core.locations) - len(reference.core.locations)
             reason += f"; rays from it found wider parts ({added})" if added else ""
             is_conclusive &= not added
-        if (MOST_VARIANCE if drawn.reference.knows_tails else EVEN) < drawn.variance < np.inf:
+        knows_tails = drawn.reference.knows_tails
+        if (limits.MOST_VARIANCE if knows_tails else limits.EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = self._weighted(drawn.reference, MANY)
-        is_even = drawn.reference.knows_tails or drawn.variance <= MOST_VARIANCE
+        is_even = knows_tails or drawn.variance <= limits.MOST_VARIANCE
         if not (is_even and drawn.variance < np.inf):
             raise NoFit(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
             )
         if not self._is_bounded:
             self._check_for_missed(drawn)
-        if not reference.knows_tails and (surplus := self._surplus(drawn)) > MOST_SURPLUS:
+        if not reference.knows_tails and (surplus := self._surplus(drawn)) > limits.SURPLUS:
             raise NoFit(
                 "optimisations passed likely states where a fit has almost no probability (its "
                 f"density there is {surplus:.2g} nats too low)"
@@ -326,8 +319,9 @@ class Fitting:
         Few rays may find more than there is, or less. So draws from the mixture with the component
         must confirm that the posterior has a share there.
         """
-        density, is_structured = self._density, self._structure.may_nest and drawn.variance > EVEN
-        if is_structured or not (self._scans and density.has_gradient):  # a nested fit is next
+        density = self._density
+        nested_is_next = self._structure.may_nest and drawn.variance > limits.EVEN
+        if nested_is_next or not (self._scans and density.has_gradient):
             return drawn
         (rng,) = self._rng.spawn(1)
         for _ in range(MOST_WIDER):
@@ -335,12 +329,12 @@ class Fitting:
                 return drawn
             reference, log_ml = drawn.reference, logsumexp(drawn.g) - np.log(len(drawn.g))
             share, wider = part_beyond(reference, density, self._prior, log_ml, 16, rng)
-            if wider is None or share <= MISSED:
+            if wider is None or share <= limits.MISSED:
                 return drawn
             share = min(share / (1 + share), 0.5)
             mixture = mix_references([reference, wider], np.array([1 - share, share]))
             found = draw_weighted(density, mixture, MANY, rng)
-            if not share_beyond(reference, found) > MISSED:
+            if not share_beyond(reference, found) > limits.MISSED:
                 return drawn
             drawn = found
         return drawn
@@ -384,11 +378,11 @@ class Fitting:
             # than `MISSED`, hence the 256.
             for rays in (16, 256):
                 share, _ = part_beyond(reference.core, density, self._prior, log_ml, rays, rng)
-                if share <= MISSED:
+                if share <= limits.MISSED:
                     break
             found["rays from the fit"] = share
         sign, missed = max(found.items(), key=itemgetter(1))
-        if missed <= MISSED:
+        if missed <= limits.MISSED:
             return ""
         part = f"{min(missed, 1):.0%} of the posterior"
         return f"{sign} put {part} where a fit has almost no probability"
@@ -397,7 +391,7 @@ class Fitting:
         """Return at which rows the reference has far less density than the posterior."""
         if not len(thetas):
             return np.zeros(0)
-        return log_posterior - reference.log_density(thetas, self._density, self._rng) > RARE
+        return log_posterior - reference.log_density(thetas, self._density, self._rng) > limits.RARE
 
     def _surplus(self, drawn: Drawn) -> float:
         """Return by how much g at likely states that searches passed exceeds g at draws, nats.
@@ -416,7 +410,7 @@ def share_beyond(reference: Reference, drawn: Drawn[Reference]) -> float:
     """Estimate the share of the posterior that a reference misses, by draws from another one."""
     log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
     log_p = drawn.g + drawn.reference.log_density(drawn.thetas) - log_ml
-    return float(softmax(drawn.g)[log_p - reference.log_density(drawn.thetas) > RARE].sum())
+    return float(softmax(drawn.g)[log_p - reference.log_density(drawn.thetas) > limits.RARE].sum())
 
 
 def part_beyond(
@@ -449,7 +443,7 @@ def part_beyond(
         log_s = np.linspace(first, last, points)
         thetas = location + (np.exp(log_s)[:, None] * (z @ root.T)[:, None]).reshape(-1, n)
         log_p = density.terms(thetas).sum(axis=1) - log_ml
-        is_rare = log_p - reference.log_density(thetas) > RARE
+        is_rare = log_p - reference.log_density(thetas) > limits.RARE
         log_volume = log_sphere + np.linalg.slogdet(root)[1] + n * log_s
         heights = np.where(is_rare, log_p, -np.inf).reshape(rays, points) + log_volume
         masses = np.exp(np.minimum(heights, 300.0)).mean(axis=0)

@@ -9,6 +9,7 @@ from numpy import ndarray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from pymc_bdmc.fits import limits
 from pymc_bdmc.reference.metric import Metric, metric_of, root_of
 from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 
@@ -18,16 +19,6 @@ LogDensity = Callable[[ndarray], tuple[float, ndarray]]
 SEARCHES, MOST_SEARCHES = 16, 64
 """Fewest searches from prior draws on the first data set, and most. With 16 searches, the chance
 that all end at the same one of two modes with equal basins is 3e-5."""
-OVERLOOKED = 1e-3
-"""Largest chance, on the first data set, that searches miss one more mode whose basin is as large.
-This takes 16 searches for one mode, 20 for two, 48 for five and 58 for six."""
-LOST = 0.25
-"""Largest share of searches that may end at no mode. A larger share is final after 16 searches."""
-RARE = 0.02
-"""Searches end if modes that a single one found hold at most this share of the posterior."""
-SEEN_ONCE = 0.05
-"""Searches end if at most this share of them ended at modes that no other one found. The next one
-ends at a new mode with about this probability: Good (1953). Chosen."""
 NEAR = 0.5
 """A search has found a mode if it ends within this many standard deviations per element."""
 
@@ -77,7 +68,7 @@ def find_modes(
     degrees_of_freedom: float | None = None,
     overlooked: float = 1.0,
     has_gradient: bool = True,
-    most_lost: float = LOST,
+    most_lost: float = limits.LOST,
 ) -> Modes:
     """Search from several starts, and mix a t distribution for each mode by the curvature there.
 
@@ -125,7 +116,7 @@ def find_modes(
     parts = [make_reference(modes[i].theta, modes[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     once = len(_seen_once(ends))
-    if is_unfinished := not (is_all or are_lost) and once > SEEN_ONCE * n:
+    if is_unfinished := not (is_all or are_lost) and once > limits.SEEN_ONCE * n:
         reason = (
             f"{n} optimisations ended at {len(modes)} modes, {once} of which a single one "
             "found: the search is not finished"
@@ -141,10 +132,10 @@ def _is_complete(
     """Return whether few searches found a mode alone, and one more is unlikely to exist."""
     shares, once, n = softmax([modes[i].log_mass for i in kept]), _seen_once(ends), len(ends)
     rare = sum(share for share, i in zip(shares, kept, strict=True) if i in once)
-    if len(kept) > 1 and rare > RARE:
+    if len(kept) > 1 and rare > limits.FOUND_ONCE:
         return False
     chance = (len(kept) + 1) * (len(kept) / (len(kept) + 1)) ** n  # a bound, by equal basins
-    return len(once) <= SEEN_ONCE * n and chance <= overlooked
+    return len(once) <= limits.SEEN_ONCE * n and chance <= overlooked
 
 
 def _seen_once(ends: Sequence[int | None]) -> set[int | None]:

@@ -13,8 +13,9 @@ from scipy.integrate import trapezoid
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
+from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.adapt import adapted
-from pymc_bdmc.fits.modes import OVERLOOKED, SEARCHES, LogDensity, Modes, find_modes
+from pymc_bdmc.fits.modes import SEARCHES, LogDensity, Modes, find_modes
 from pymc_bdmc.reference.contract import Density, Slopes
 from pymc_bdmc.reference.metric import spread_of
 from pymc_bdmc.reference.nested import (
@@ -32,10 +33,6 @@ MOST_COLUMNS, MOST_GROUPS = 200, 500
 difference is much cheaper than a gradient of θ, the second number."""
 LOOSE = 1e-3
 """Accuracy of modes for draws, in nats; differences of the marginal need a tighter one."""
-RESOLVED = 0.1
-"""Rounding hides a precision if it may take more than this share of a pivot. Measured: of six
-effects whose sum is known to 1e-5 … 3e-4, log ML is right up to there, and with 0.12 it was 0.14
-nats off."""
 MOST_PROBED = 64
 """Most latent variables that are probed alone."""
 
@@ -138,7 +135,7 @@ def fit_nested(
         raise NoFit("too many of the latent variables depend on each other")
     found = _started(found, found.given(likely[usable[:1]][:, others], density))
     # Scales alone have few modes.
-    searches, overlooked = (SEARCHES, OVERLOOKED) if structure.may_have_modes else (4, 1.0)
+    searches, overlooked = (SEARCHES, limits.OVERLOOKED) if structure.may_have_modes else (4, 1.0)
     phis = found.to_units(likely[: 8 * searches, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
@@ -165,7 +162,7 @@ def refit_nested(
     search = partial(
         find_modes, starts=chain(modes, known.to_units(prior[:, known.others])),
         metric=known.marginal.metric(0), searches=len(modes),
-        overlooked=OVERLOOKED if len(modes) > 1 else 1.0,
+        overlooked=limits.OVERLOOKED if len(modes) > 1 else 1.0,
     )  # fmt: skip
     return _fitted(found, density, search, checked, prior, 0, rng)
 
@@ -202,7 +199,7 @@ def _fitted(
         marginal=mix_references([drawn.reference, wide], np.array([0.9, 0.1])),
         marginal_modes=mixture.locations if mixture else drawn.reference.locations[:1],
     )
-    if (lost := lost_by_rounding(found, density, psis)) > RESOLVED:
+    if (lost := lost_by_rounding(found, density, psis)) > limits.RESOLVED:
         raise NoFit(
             "the data hardly inform a combination of the latent variables, and rounding hides what "
             f"its wide prior says (up to {min(lost, 1):.0%} of its precision)"

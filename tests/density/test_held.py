@@ -16,7 +16,7 @@ from pymc_bdmc.density.compiled import fixed_parts
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.problem import conditional_slopes
-from pymc_bdmc.fits.fit import EVEN
+from pymc_bdmc.fits import limits
 from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
@@ -90,7 +90,7 @@ def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process, mon
         seeds = np.random.SeedSequence(1).spawn(8)
         fits = [engine.fit(FitTask(engine.density.data, seed)) for seed in seeds]
         mixtures = [each for each in fits if each.tuning and not each.tuning.is_nested]
-        return [each for each in mixtures if each.variance > EVEN]
+        return [each for each in mixtures if each.variance > limits.EVEN]
 
     assert not uneven_mixtures()
     nothing = np.zeros_like(engine._structure.latent)

@@ -17,7 +17,7 @@ from scipy.special import digamma, logsumexp, polygamma, softmax
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, problem
-from pymc_bdmc.fits import adapt, draws, modes
+from pymc_bdmc.fits import adapt, draws, limits, modes
 from pymc_bdmc.fits import fit as fitting
 from pymc_bdmc.fits.fit import part_beyond
 from pymc_bdmc.fits.modes import find_modes
@@ -326,7 +326,7 @@ def test_none_of_six_tops_that_are_alike_is_overlooked():
         found = find_modes(density, starts, unit(2, 3.0), 16, None, overlooked)
         return found.is_all and len(found.reference.locations) < 6
 
-    assert not any(claims_fewer(seed, fitting.OVERLOOKED) for seed in range(20))
+    assert not any(claims_fewer(seed, limits.OVERLOOKED) for seed in range(20))
     assert any(claims_fewer(seed, 1.0) for seed in range(20))
 
 
@@ -616,7 +616,7 @@ def test_a_thin_curved_ridge_is_not_weighed(monkeypatch):
     monkeypatch.setattr(CompiledEngine, "_draws_for", lambda *_: 256)
     assert None not in ridge_fits()
     with monkeypatch.context() as alone:
-        alone.setattr(fitting, "MOST_SURPLUS", np.inf)
+        alone.setattr(limits, "SURPLUS", np.inf)
         assert None not in ridge_fits()
         alone.setattr(fitting, "MOST_WIDER", 0)
         assert any("rays from the fit" in (reason or "") for reason in ridge_fits())
@@ -624,5 +624,5 @@ def test_a_thin_curved_ridge_is_not_weighed(monkeypatch):
     reasons = ridge_fits()
     assert None not in reasons
     assert any("optimisations passed likely states" in reason for reason in reasons)
-    monkeypatch.setattr(fitting, "MOST_SURPLUS", np.inf)
+    monkeypatch.setattr(limits, "SURPLUS", np.inf)
     assert None in ridge_fits()

@@ -18,6 +18,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine, PilotTask, compiled
 from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.fits import limits
 from pymc_bdmc.fits import narrow as narrow_modes
 from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.pilots import pilot
@@ -186,7 +187,7 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         dt = pm.sample_bdmc(model, **options)
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
-    monkeypatch.setattr(annealing, "MAX_SURPLUS", np.inf)
+    monkeypatch.setattr(limits, "SURPLUS", np.inf)
     monkeypatch.setattr(annealing, "MAX_RHAT", np.inf)
     monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
