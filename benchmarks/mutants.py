@@ -256,7 +256,9 @@ def main() -> None:
             test = caught_by(copy, fault)
             rows.append(shown([number, fault.title, f"`{test}`" if test else "**no test**"]))
     if chosen.docs:
-        publish("faults of the package", table(["", "fault", "first test that fails"], rows))
+        made_by = "Made by `python benchmarks/mutants.py --docs`."
+        rows = table(["", "fault", "first test that fails"], rows)
+        publish("Faults of the package", made_by, rows, page=ROOT / "docs" / "mutants.md")
 
 
 if __name__ == "__main__":
