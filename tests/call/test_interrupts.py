@@ -20,6 +20,7 @@ from pymc_bdmc.call import prepare, session, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask
 from pymc_bdmc.run import workers
 from pymc_bdmc.testbeds import tempering
+from tests.call.test_sampling import normal_model
 
 SMALL = dict(
     chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
@@ -28,13 +29,6 @@ SMALL = dict(
 
 def press():
     signal.raise_signal(signal.SIGINT)
-
-
-@pytest.fixture(scope="module")
-def model():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), observed=0.5)
-    return model
 
 
 def pressing(function, times=1):
@@ -54,19 +48,11 @@ def test_the_first_is_a_flag_and_the_second_raises():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), interruptible() as stop:  # noqa: PT012
         assert stop[0] == 0
-        press()
+        with interruptible() as inner:  # inside another it is the same flag
+            press()
+        assert inner is stop
         assert stop[0] == 1
         press()
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_inside_another_it_is_the_same_flag():
-    before = signal.getsignal(signal.SIGINT)
-    with interruptible() as outer:
-        with interruptible() as inner:
-            press()
-        assert inner is outer
-        assert outer[0] == 1
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -132,46 +118,37 @@ def test_with_nothing_to_keep_it_raises_at_the_very_end(around):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_with_nothing_to_keep_an_earlier_one_raises_at_once():
-    with interruptible():
-        press()
-        with pytest.raises(KeyboardInterrupt), nothing_to_keep():
-            pytest.fail("entered")
-
-
-def test_afterwards_the_first_is_a_flag_again():
+def test_with_nothing_to_keep_an_earlier_one_raises_at_once_and_later_ones_are_flags():
     with interruptible() as stop:
         with nothing_to_keep():
             pass
         press()
         assert stop[0] == 1
+        with pytest.raises(KeyboardInterrupt), nothing_to_keep():
+            pytest.fail("entered")
 
 
-def test_in_compilation(model, monkeypatch):
-    make_engine = session.make_engine
-
-    def deaf(*args):
-        swallowing()
-        return make_engine(*args)
-
-    monkeypatch.setattr(session, "make_engine", deaf)
-    with pytest.raises(KeyboardInterrupt):
-        pm.sample_bdmc(model, **SMALL)
-
-
-def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
-    make_engine = tempering.make_engine
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (session, lambda: pm.sample_bdmc(normal_model(), **SMALL)),
+        (tempering, lambda: bdmc.temper(normal_model(), chains=2, temperatures=3, draws=3)),
+    ],
+    ids=["annealing", "tempering"],
+)
+def test_in_compilation(module, call, monkeypatch):
+    make_engine = module.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(tempering, "make_engine", deaf)
+    monkeypatch.setattr(module, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
-        bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
+        call()
 
 
-def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
+def test_in_the_fit_of_the_hyperparameters(monkeypatch):
     """No further scout must be sent out; the finished ones are no runs of the result."""
     runs, run = [], AnnealTask.run
 
@@ -186,29 +163,31 @@ def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
 
     monkeypatch.setattr(AnnealTask, "run", counted)
     with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
-        pm.sample_bdmc(model, **SMALL | {"simulate": "hyperparameters"})
+        pm.sample_bdmc(normal_model(), **SMALL | {"simulate": "hyperparameters"})
     assert len(runs) < 4  # a thread may have begun the next one
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 @pytest.mark.parametrize("task", [PilotTask, AnnealTask])
-def test_before_any_chain_is_finished(model, monkeypatch, task, step):
+def test_before_any_chain_is_finished(monkeypatch, task, step):
     monkeypatch.setattr(task, "run", pressing(task.run))
     with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
-        pm.sample_bdmc(model, step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000})
+        pm.sample_bdmc(
+            normal_model(), step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000}
+        )
 
 
-def test_in_the_conversion_of_the_result(model, monkeypatch):
-    whole = pm.sample_bdmc(model, **SMALL)
+def test_in_the_conversion_of_the_result(monkeypatch):
+    whole = pm.sample_bdmc(normal_model(), **SMALL)
     convert = tree.annealing_dataset
     monkeypatch.setattr(tree, "annealing_dataset", pressing(convert))
-    dt = pm.sample_bdmc(model, **SMALL)
+    dt = pm.sample_bdmc(normal_model(), **SMALL)
     assert dt["real"].equals(whole["real"])
     assert dt["posterior"].equals(whole["posterior"])
     assert dt.attrs["interrupted"] == 0
     monkeypatch.setattr(tree, "annealing_dataset", pressing(convert, times=2))
     with pytest.raises(KeyboardInterrupt):
-        pm.sample_bdmc(model, **SMALL)
+        pm.sample_bdmc(normal_model(), **SMALL)
 
 
 PHASES = {

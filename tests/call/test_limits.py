@@ -9,7 +9,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.call import tree
-from tests.models import beta_bernoulli
+from tests.call.test_sampling import normal_model
 
 
 def test_what_would_fit_fits_and_no_more(monkeypatch):
@@ -46,7 +46,7 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     monkeypatch.setattr(tree, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
-            beta_bernoulli()[0], chains=4, particles=3, temperatures=[2, 4],
+            normal_model(), chains=4, particles=3, temperatures=[2, 4],
             path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
             progressbar=False,
         )  # fmt: skip

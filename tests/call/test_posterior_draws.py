@@ -43,74 +43,68 @@ def rates():
     return model, posterior, log_ml
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"particles": 1}, {"particles": 8}, {"step": pm.Metropolis}],
-    ids=["chains", "populations", "step method"],
-)
-def test_both_sides_find_the_known_answer(options):
+@pytest.mark.parametrize("particles", [1, 8])
+def test_both_sides_find_the_known_answer(particles):
     """By averages and by BAR, α = 6e-5 a comparison; twin: draws from another posterior.
 
-    A population finds its way whatever it starts from; then the starts themselves tell.
+    A population finds its way whatever it starts from; then the starts themselves tell. All draws
+    are judged too.
     """
     model, posterior, log_ml = rates()
-    draws = posterior.rvs(1000, random_state=1)
-    options = SMALL | {"chains": 32, "temperatures": 30} | options
-    right, wrong = (
-        pm.sample_bdmc(model, posterior=drawn(rate=each), **options) for each in (draws, draws + 20)
+    options = SMALL | {"chains": 32, "temperatures": 30, "particles": particles}
+    right, wrong = (drawn(rate=posterior.rvs(1000, random_state=1) + n) for n in (0, 20))
+    of_right, of_wrong = (
+        pm.sample_bdmc(model, posterior=each, **options) for each in (right, wrong)
     )
 
     def scores(dt):
         table = bdmc.evidence(dt).loc[("real", 0)]
         return (abs(table["value"] - log_ml) / table["error"])[["forward average", "bar"]]
 
-    assert bdmc.evidence(right).loc[("real", 0, "bar"), "valid"]
-    assert (scores(right) < SIGMAS).all()
-    assert bdmc.diagnose(right) == []
-    assert options.get("particles") == 8 or scores(wrong)["bar"] > SIGMAS
-    assert "miss part of the posterior" in " ".join(bdmc.diagnose(wrong))
+    assert bdmc.evidence(of_right).loc[("real", 0, "bar"), "valid"]
+    assert (scores(of_right) < SIGMAS).all()
+    assert bdmc.diagnose(of_right) == []
+    assert particles == 8 or scores(of_wrong)["bar"] > SIGMAS
+    assert "miss part of the posterior" in " ".join(bdmc.diagnose(of_wrong))
+    for dt, draws, status in ((of_right, right, "good"), (of_wrong, wrong, "bad")):
+        assert dt["agreement"].attrs["status"] == status
+        assert set(dt["agreement"]["quantity"].values) == {"rate", "log p(θ, y)"}
+        assert bdmc.verdict(dt).table.loc["draws", "status"] == status
+        assert bdmc.agreement(dt, draws, model=model).text == dt["agreement"].attrs["text"]
 
 
 @pytest.fixture(scope="module")
 def result():
+    """Beside runs on exact simulated data."""
     model, posterior, _ = rates()
     draws = drawn(rate=posterior.rvs(1000, random_state=1))
-    options = SMALL | {"chains": 8, "temperatures": [10, 20]}
-    return draws, pm.sample_bdmc(model, posterior=draws, **options)
+    options = SMALL | {"chains": 8, "temperatures": [10, 20], "simulate": bdmc.FromPrior(1)}
+    with_draws = pm.sample_bdmc(model, posterior=draws, **options)
+    return draws, with_draws, pm.sample_bdmc(model, **options)
 
 
 def test_runs_start_from_draws_spread_over_all_of_them(result):
-    draws, dt = result
+    """All other runs are as without the draws."""
+    draws, dt, alone = result
     everything = draws["posterior"]["rate"].values.ravel()
     np.testing.assert_allclose(dt["real_starts"]["rate"], everything[62::125])
     assert dt["real_reverse"]["log_weight"].sizes == {"chain": 8}
     assert dt["rounds"]["real_reverse_log_weight"].sizes == {"round": 2, "real_chain": 8}
+    for group in ("forward", "reverse", "real"):
+        np.testing.assert_array_equal(dt[group]["log_weight"], alone[group]["log_weight"])
 
 
-def test_nothing_that_rests_on_the_draws_is_certified(result):
-    """Nor without the word heuristic."""
-    _, dt = result
+def test_nothing_that_rests_on_the_draws_is_certified(result, tmp_path):
+    """Nor without the word heuristic, also after a file was read."""
+    _, dt, _ = result
     table = bdmc.summary(dt).loc["real"]
     both = ["upper bound", "jeffreys bound", "evidence, reverse", "evidence, both"]
     assert table.loc[both, "kind"].str.contains("heuristic start").all()
     assert not table.loc[both[:2], "valid"].any()
     gap = dt["real_reverse"]["log_weight"].mean() - dt["real"]["log_weight"].mean()
     assert table.loc["jeffreys bound", "value"] == pytest.approx(float(gap))
-    assert np.isinf(bdmc.certified(dt).loc[("real", 0), "upper"])
-    rows = bdmc.evidence(dt).loc[("real", 0)]
-    assert "from a heuristic start" in rows.loc["bar", "reason"]
-
-
-def test_it_stands_beside_exact_simulated_data_and_survives_a_file(tmp_path):
-    model, posterior, _ = rates()
-    draws = drawn(rate=posterior.rvs(100, random_state=1))
-    dt = pm.sample_bdmc(
-        model, posterior=draws, **SMALL | {"simulate": bdmc.FromPrior(1), "chains": 8}
-    )
     assert np.isfinite(bdmc.certified(dt)["upper"]).tolist() == [True, False]
-    alone = pm.sample_bdmc(model, **SMALL | {"simulate": bdmc.FromPrior(1), "chains": 8})
-    for group in ("forward", "reverse", "real"):
-        np.testing.assert_array_equal(dt[group]["log_weight"], alone[group]["log_weight"])
+    assert "from a heuristic start" in bdmc.evidence(dt).loc[("real", 0, "bar"), "reason"]
     dt.to_netcdf(tmp_path / "run.nc")
     with xr.open_datatree(tmp_path / "run.nc") as stored:
         assert bdmc.summary(stored).equals(bdmc.summary(dt))
@@ -118,43 +112,17 @@ def test_it_stands_beside_exact_simulated_data_and_survives_a_file(tmp_path):
     bdmc.plot_work(dt)
 
 
-def test_all_draws_are_judged_and_the_verdict_says_so(tmp_path):
+def test_few_draws_are_not_judged_and_variables_of_no_use_are_named(caplog):
+    """A fit to the same data is taken, in whatever type these are."""
     model, posterior, _ = rates()
-    options = SMALL | {"chains": 32, "temperatures": 30}
-    for wrong, status in ((0.0, "good"), (0.5, "bad")):
-        draws = drawn(rate=posterior.rvs(4000, random_state=1) + wrong)
-        dt = pm.sample_bdmc(model, posterior=draws, **options)
-        dt.to_netcdf(tmp_path / f"{status}.nc")
-        with xr.open_datatree(tmp_path / f"{status}.nc") as stored:
-            assert stored["agreement"].attrs["status"] == status
-            assert set(stored["agreement"]["quantity"].values) == {"rate", "log p(θ, y)"}
-            found = bdmc.verdict(stored)
-        assert found.table.loc["draws", "status"] == status
-        assert bdmc.agreement(dt, draws, model=model).text == stored["agreement"].attrs["text"]
-    assert "disagree" in found.text
-    apart = np.concatenate([posterior.rvs(1000, random_state=seed) / seed for seed in (1, 2)])
-    dt = pm.sample_bdmc(model, posterior=drawn(rate=apart), **options)
-    found = bdmc.verdict(dt)
-    assert found.status == "bad"
-    assert found.brief.startswith("Do not use the draws that you gave: their chains contradict")
-
-
-def test_too_few_draws_start_runs_but_are_not_judged(caplog):
-    model, posterior, _ = rates()
-    draws = drawn(rate=posterior.rvs(8, random_state=1))
-    dt = pm.sample_bdmc(model, posterior=draws, **SMALL | {"chains": 4, "temperatures": 5})
-    assert "agreement" not in dt.children
-    assert "8 draws are too few to judge" in caplog.text
-
-
-def test_a_fit_to_the_same_data_is_taken_and_variables_of_no_use_are_named(caplog):
-    model, posterior, _ = rates()
-    draws = posterior.rvs(4, random_state=1)
+    draws = posterior.rvs(8, random_state=1)
     fit = drawn(rate=draws, doubled=2 * draws)
     fit["observed_data"] = xr.Dataset({"y": ("unit", np.array(COUNTS, float))})
     dt = pm.sample_bdmc(model, posterior=fit, **SMALL | {"chains": 4, "temperatures": 5})
-    np.testing.assert_allclose(dt["real_starts"]["rate"], draws)
+    np.testing.assert_allclose(dt["real_starts"]["rate"], draws[1::2])
     assert "posterior: the model lacks its variables ['doubled']" in caplog.text
+    assert "agreement" not in dt.children
+    assert "8 draws are too few to judge" in caplog.text
 
 
 def test_hyperparameters_come_from_the_same_draws(monkeypatch):
@@ -163,7 +131,7 @@ def test_hyperparameters_come_from_the_same_draws(monkeypatch):
     draws = {"mu": rng.normal(5, 3, 100), "tau": rng.uniform(1, 5, 100)}
     draws["theta"] = draws["mu"][:, None] + draws["tau"][:, None] * rng.normal(size=(100, 8))
     simulate = bdmc.FromHyperparameters(datasets=3)
-    options = SMALL | {"simulate": simulate, "path": "prior", "chains": 4, "temperatures": 10}
+    options = SMALL | {"simulate": simulate, "chains": 4, "temperatures": 10}
     dt = pm.sample_bdmc(eight_schools(centred=True), posterior=drawn(**draws), **options)
     assert np.isclose(draws["tau"], dt["simulated"]["tau"].values[:, None]).any(axis=1).all()
 
@@ -179,7 +147,7 @@ def two_modes():
 RNG = np.random.default_rng(5)
 MODE = RNG.normal(5, 0.5, 400)
 BOTH_MODES = MODE * RNG.choice([-1, 1], 400)
-NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
+NARROW = SpikeAndSlab(3, 0.003)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +156,8 @@ NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
         (two_modes(), MODE, None, "are not from the posterior"),
         (two_modes(), BOTH_MODES, None, ""),
         (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "it is the run that is wrong"),
-        (BROAD.model(), BROAD.draw_posterior(400, RNG).T, 1, ""),
     ],
-    ids=["one mode", "both modes", "spike", "broad spike"],
+    ids=["one mode", "both modes", "spike"],
 )
 def test_what_draws_or_forward_runs_miss_is_told(model, draws, particles, missed):
     """A mode that the draws lack, and a transition that forward runs do not make."""
@@ -217,6 +184,5 @@ def test_sound_runs_seldom_disagree():
 
     rng = np.random.default_rng(7)
     for variance in (0.05, 0.5, 4.0):
-        doubted = sum(pvalue(variance, variance, rng) < 1e-3 for _ in range(400))
-        assert doubted < 12
+        assert sum(pvalue(variance, variance, rng) < 1e-3 for _ in range(400)) < 12
     assert np.median([pvalue(0.5, 3.0, rng) for _ in range(100)]) < 1e-3

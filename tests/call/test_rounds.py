@@ -21,16 +21,17 @@ OPTIONS = dict(
     simulate=bdmc.FromPrior(1), random_seed=5,
     progressbar=False,
 )  # fmt: skip
+TARGET = 1.0
 
 
 @pytest.fixture(scope="module")
 def model():
-    return conjugate_regression(d=10, n=60)[0]
+    return conjugate_regression(d=5, n=40)[0]
 
 
 @pytest.fixture(scope="module")
 def result(model):
-    return pm.sample_bdmc(model, target_gap=2.0, **OPTIONS)
+    return pm.sample_bdmc(model, target_gap=TARGET, **OPTIONS)
 
 
 def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
@@ -40,22 +41,24 @@ def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(
     assert len(looked_at) > 2
     assert confirming == looked_at[-1]
     assert rounds["confirms"].values.tolist() == [False] * len(looked_at) + [True]
-    meets = (rounds["jeffreys_bound"] + rounds["error"]).values <= 2.0
+    meets = (rounds["jeffreys_bound"] + rounds["error"]).values <= TARGET
     np.testing.assert_array_equal(rounds["meets_target"], meets)
     assert meets[:-1].tolist() == [False] * (len(looked_at) - 1) + [True]
     assert result["forward"].sizes["beta"] == confirming + 1
     assert result.attrs["rounds"] == len(looked_at)
     gap = bdmc.summary(result).loc[("simulated", "jeffreys bound"), "value"]
     assert gap == rounds["jeffreys_bound"].values[-1] != rounds["jeffreys_bound"].values[-2]
+    weights = rounds["forward_log_weight"]
+    assert np.unique(weights).size == weights.size  # every round has streams of its own
 
 
 @pytest.mark.parametrize(
     ("simulate", "renewed"),
-    [(bdmc.FromPrior(2), True), (bdmc.Given({"beta": np.ones(10)}, {"y": np.ones(60)}), False)],
+    [(bdmc.FromPrior(2), True), (bdmc.Given({"beta": np.ones(5)}, {"y": np.ones(40)}), False)],
 )
 def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulate, renewed):
     """The first round is that of a call without a target."""
-    options = OPTIONS | {"simulate": simulate, "chains": 4}
+    options = OPTIONS | {"simulate": simulate, "chains": 4, "real_data": False}
     single = pm.sample_bdmc(model, **options)
     confirmed = pm.sample_bdmc(model, target_gap=1e3, **options)
     weights = confirmed["rounds"]["forward_log_weight"]
@@ -117,13 +120,9 @@ def test_the_result_is_not_chosen_for_its_noise():
     chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(200)
     assert (np.abs(confirming) < 4).all()
     assert (chosen > 4).all()
-
-
-def test_the_confirming_round_is_reported_whatever_it_finds():
-    gaps = np.array([[r.gap for r in GaussianWork().rounds(0.1, seed)[-2:]] for seed in range(40)])
-    sums = gaps.sum(axis=2)
+    sums = np.array([[sum(each.gap) for each in two] for two in last_two])
     assert (sums[:, 0] <= 0.1).all()
-    assert (sums[:, 1] > 0.1).any()
+    assert (sums[:, 1] > 0.1).any()  # it is reported whatever it finds
 
 
 def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
@@ -147,21 +146,20 @@ def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
     assert sizes(1e9, 0.1) == [(2, False), (2, True)]  # never unconfirmed
 
 
-def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result):
-    """The first round equals a run without a target; later ones do not repeat its chains."""
-    single = pm.sample_bdmc(model, **OPTIONS)
-    assert single["rounds"]["jeffreys_bound"].values[0] == result["rounds"]["jeffreys_bound"][0]
-    n_rounds = result.attrs["rounds"]
-    longer = pm.sample_bdmc(model, **OPTIONS | {"temperatures": 20 * 2 ** (n_rounds - 1)})
-    first, last = (dt["forward"]["log_weight"].values for dt in (longer, result))
-    assert not np.intersect1d(first, last).size
+LADDER = OPTIONS | {"temperatures": [20, 30, 80], "chains": 8}
 
 
-LADDER = OPTIONS | {"temperatures": [20, 30, 80]}
+def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, monkeypatch):
+    """Pilots are made once. Nothing is chosen, so no confidence is spent."""
+    made, run = [], PilotTask.run
 
+    def counted(self, engine):
+        made.append(tuple(next(iter(self.data.values()))))
+        return run(self, engine)
 
-def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, result):
+    monkeypatch.setattr(PilotTask, "run", counted)
     dt = pm.sample_bdmc(model, **LADDER)
+    assert len(set(made)) == len(made) == 2  # the real and the simulated data
     rounds = dt["rounds"]
     assert rounds["temperatures"].values.tolist() == LADDER["temperatures"]
     assert not (rounds["meets_target"] | rounds["confirms"]).any()
@@ -171,8 +169,6 @@ def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, result):
         dims = dt[group]["log_weight"].dims
         assert rungs.dims == ("round", *(("real_chain",) if group == "real" else dims))
         assert np.unique(rungs).size == rungs.size  # streams of their own
-    # The first rung is that of any other call; nothing is chosen, so no confidence is spent.
-    np.testing.assert_array_equal(weights["forward"][0], result["rounds"]["forward_log_weight"][0])
     assert dt.attrs["rounds"] == 0
     gaps = (weights["reverse"] - weights["forward"]).mean(["dataset", "chain"])
     np.testing.assert_allclose(rounds["jeffreys_bound"], gaps)
@@ -180,26 +176,15 @@ def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, result):
 
 
 def test_a_ladder_on_the_real_data_alone_with_a_named_schedule(model):
+    """The first rung is that of any other call."""
     alone = LADDER | {"simulate": None, "schedule": "sigmoid"}
     dt = pm.sample_bdmc(model, **alone)
     assert set(dt["rounds"].data_vars).isdisjoint({"forward_log_weight", "reverse_log_weight"})
-    assert dt["rounds"]["real_log_weight"].sizes == {"round": 3, "real_chain": 16}
+    assert dt["rounds"]["real_log_weight"].sizes == {"round": 3, "real_chain": 8}
     assert dt["rounds"]["jeffreys_bound"].isnull().all()
     np.testing.assert_array_equal(dt["real"]["beta"], bdmc.schedules.sigmoid(80).betas)
     single = pm.sample_bdmc(model, **alone | {"temperatures": 20})["real"]["log_weight"]
     np.testing.assert_array_equal(dt["rounds"]["real_log_weight"][0], single)
-
-
-def test_a_ladder_makes_its_pilots_once(model, monkeypatch):
-    made, run = [], PilotTask.run
-
-    def counted(self, engine):
-        made.append(tuple(next(iter(self.data.values()))))
-        return run(self, engine)
-
-    monkeypatch.setattr(PilotTask, "run", counted)
-    pm.sample_bdmc(model, **LADDER)
-    assert len(set(made)) == len(made) == 2  # the real and the simulated data
 
 
 def test_confidence_is_spent_over_the_rounds(result):
@@ -226,21 +211,18 @@ def test_schedules_are_adapted_to_forward_chains_only(model, monkeypatch):
             seen.append(self.betas)
         return chain
 
-    plain = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
+    options = OPTIONS | {"target_gap": 1e-3, "max_temperatures": 40, "chains": 4}
+    plain = pm.sample_bdmc(model, **options)
     monkeypatch.setattr(AnnealTask, "run", shifted)
-    pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
+    pm.sample_bdmc(model, **options)
     np.testing.assert_array_equal(seen[-1], plain["forward"]["beta"])
 
 
-def test_limits_end_the_rounds(model, caplog):
-    sigmoid = OPTIONS | {"schedule": "sigmoid"}
-    dt = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=50, **sigmoid)
-    assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
-    assert "not reached within max_temperatures=50: the result is the last round" in caplog.text
-    assert not dt["rounds"]["confirms"].any()
-    np.testing.assert_array_equal(dt["forward"]["beta"][::2], bdmc.schedules.sigmoid(20).betas)
-    dt = pm.sample_bdmc(model, target_gap=1e-3, max_time=1e-6, **OPTIONS)
-    assert dt["rounds"]["temperatures"].values.tolist() == [20]
+def test_limits_end_the_rounds(caplog):
+    rounds = GaussianWork().rounds(1e-9, max_temperatures=5)
+    found = [(each.schedule.n_temperatures, each.confirms) for each in rounds]
+    assert found == [(2, False), (4, False)]
+    assert "not reached within max_temperatures=5: the result is the last round" in caplog.text
 
 
 def test_a_target_has_as_many_particles_as_it_needs(model):
@@ -254,8 +236,6 @@ def test_a_target_has_as_many_particles_as_it_needs(model):
     assert particles == {1.0: 4, 0.1: np.ceil(squared / (100 * 0.1)), 0.01: 32}
     assert 4 < particles[0.1] < 32
     assert found[0.1]["forward"].sizes["beta"] - 1 == 100
-    whole = pm.sample_bdmc(model, **options | dict(max_time=None))
-    assert whole.attrs["particles"] == 32
 
 
 def test_a_gap_below_zero_does_not_make_up_for_its_error():
@@ -280,12 +260,12 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
 
     def interrupted(self, engine):
         started.append(True)
-        if len(started) == 50:  # 48 chains are a round
+        if len(started) == 14:  # 12 chains are a round
             signal.raise_signal(signal.SIGINT)
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
-    options = OPTIONS | {"cores": 1}
+    options = OPTIONS | {"cores": 1, "chains": 4}
     dt = pm.sample_bdmc(model, **options | more)
     assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
@@ -299,26 +279,10 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
     assert bdmc.certified(dt).equals(bdmc.certified(alone, share).assign(confidence=0.95))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (dict(target_gap=0.0), "target_gap: must be a positive number"),
-        (dict(target_gap=1.0, max_time=-1.0), "max_time: must be a positive number"),
-        (dict(target_gap="small"), "target_gap: must be a positive number, got 'small'"),
-        (dict(target_gap=1.0, max_temperatures=5), "the first round has 20 temperatures already"),
-        (dict(target_gap=1.0, max_temperatures=0), "max_temperatures: must be"),
-        (dict(target_gap=1.0, simulate=None), "target_gap: a gap needs simulated data"),
-    ],
-)
-def test_bad_targets_are_refused(model, options, message):
-    with pytest.raises(ValueError, match=message):
-        pm.sample_bdmc(model, **OPTIONS | options)
-
-
 def test_step_methods_take_an_adaptive_schedule_and_a_target():
     dt = pm.sample_bdmc(
         beta_bernoulli()[0], target_gap=1e-3, max_temperatures=40, schedule="adaptive",
-        step=pm.Metropolis, **OPTIONS | {"chains": 4},
+        step=pm.Metropolis, **OPTIONS | {"chains": 4, "cores": 1},
     )  # fmt: skip
     assert dt.attrs["schedule"] == "adaptive"
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]

@@ -1,10 +1,8 @@
 """The front door: reproducible and interruptible."""
 
 import logging
-import multiprocessing
 import re
 import signal
-import sys
 from functools import cache, partial
 
 import numpy as np
@@ -14,7 +12,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines import AnnealTask
-from tests.models import beta_bernoulli, conjugate_regression, eight_schools, hard_constraint
+from tests.models import beta_bernoulli, conjugate_regression, eight_schools, missing_values
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
 
@@ -51,29 +49,24 @@ def same(a, b):
     return all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
 
 
-@pytest.mark.parametrize(
-    "simulate", [bdmc.FromPrior(datasets=2), bdmc.FromHyperparameters(burn_in=5, datasets=2)]
-)
-def test_one_seed_gives_one_result_for_any_cores(simulate):
-    options = {**SMALL, "simulate": simulate}
-    one = pm.sample_bdmc(mixed_model(), random_seed=4, **options)
-    two = pm.sample_bdmc(mixed_model(), random_seed=4, **{**options, "cores": 2})
-    other = pm.sample_bdmc(mixed_model(), random_seed=5, **options)
+STEPS = SMALL | {"step": pm.Metropolis, "simulate": bdmc.FromPrior(1), "random_seed": 1}
+
+
+@cache
+def one_core():
+    return pm.sample_bdmc(normal_model(), **STEPS)
+
+
+def test_one_seed_gives_one_result_for_any_cores():
+    """By threads, and by processes for PyMC's step methods."""
+    options = SMALL | {"simulate": bdmc.FromHyperparameters(burn_in=5, datasets=2)}
+    one, two, other = (
+        pm.sample_bdmc(mixed_model(), **options | {"random_seed": seed, "cores": cores})
+        for seed, cores in ((4, 1), (4, 2), (5, 1))
+    )
     assert same(one, two)
     assert not same(one, other)
-
-
-def test_a_model_that_cannot_be_simulated_is_annealed_on_the_real_data(caplog):
-    """One warning, and the result of simulate=None."""
-    caplog.set_level(logging.WARNING, "pymc.bdmc")
-    default = pm.sample_bdmc(hard_constraint()[0], random_seed=4, **SMALL)
-    told = [each for each in caplog.messages if "simulate=None" in each]
-    assert len(told) == 1
-    assert "the Potential constraint" in told[0]
-    alone = pm.sample_bdmc(hard_constraint()[0], random_seed=4, simulate=None, **SMALL)
-    assert set(default.children) == set(alone.children)
-    np.testing.assert_array_equal(default["real"]["log_weight"], alone["real"]["log_weight"])
-    assert default.attrs["simulate"] == "none"
+    assert same(one_core(), pm.sample_bdmc(normal_model(), **STEPS | {"cores": 2}))
 
 
 def test_many_data_sets_have_few_runs_each():
@@ -90,56 +83,18 @@ def test_many_data_sets_have_few_runs_each():
     assert {dt[group].sizes["chain"] for group in ("real", "forward", "reverse")} == {3}
 
 
-STEPS = SMALL | {
-    "step": [pm.Metropolis, pm.CategoricalGibbsMetropolis], "simulate": bdmc.FromPrior(1),
-    "random_seed": 4,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def one_core():
-    return pm.sample_bdmc(mixed_model(), **STEPS)
-
-
 def test_more_chains_begin_with_the_same_ones():
-    few = pm.sample_bdmc(normal_model(), random_seed=4, simulate=bdmc.FromPrior(1), **SMALL)
-    many = pm.sample_bdmc(
-        normal_model(), random_seed=4, simulate=bdmc.FromPrior(1), **{**SMALL, "chains": 6}
+    few, many = (
+        pm.sample_bdmc(
+            normal_model(),
+            **SMALL | {"chains": chains, "random_seed": 4, "simulate": bdmc.FromPrior(1)},
+        )
+        for chains in (4, 6)
     )
     for group in ("forward", "reverse", "real"):
         np.testing.assert_array_equal(
             few[group]["log_weight"], many[group]["log_weight"].isel(chain=slice(4))
         )
-
-
-def test_seeds_of_every_kind():
-    results = [
-        pm.sample_bdmc(normal_model(), random_seed=seed, simulate=bdmc.FromPrior(1), **SMALL)
-        for seed in (7, [7], np.random.default_rng(7), np.random.SeedSequence(7), None)
-    ]
-    weights = [tuple(dt["real"]["log_weight"].values) for dt in results]
-    assert len(set(weights)) >= 4  # 7 and [7] are the same entropy
-    again = pm.sample_bdmc(
-        normal_model(), random_seed=np.random.default_rng(7), simulate=bdmc.FromPrior(1), **SMALL
-    )
-    assert tuple(again["real"]["log_weight"].values) == weights[2]
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_by_every_start_method_give_the_result_of_one_process(
-    method, monkeypatch, one_core
-):
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"{sys.platform} has no {method}")
-    get_context, used = multiprocessing.get_context, []
-
-    def chosen(name=method):
-        used.append(name)
-        return get_context(name)
-
-    monkeypatch.setattr("pymc_bdmc.run.workers.multiprocessing.get_context", chosen)
-    assert same(one_core, pm.sample_bdmc(mixed_model(), **STEPS | {"cores": 2}))
-    assert used
 
 
 def test_the_model_comes_from_the_context():
@@ -161,45 +116,40 @@ def interrupted_after(n, monkeypatch):
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted_run)
-    options = SMALL | {"simulate": bdmc.FromPrior(1), "random_seed": 1, "step": pm.Metropolis}
-    return pm.sample_bdmc(normal_model(), **options)
+    return pm.sample_bdmc(normal_model(), **STEPS)
 
 
 def test_ctrl_c_keeps_what_is_finished(monkeypatch):
     dt = interrupted_after(7, monkeypatch)
     assert dt.attrs["interrupted"] == 1
-    assert (
-        "Interrupted: 2 of 4 forward, 1 of 4 reverse, 4 of 4 real chains were finished."
-        in " ".join(bdmc.diagnose(dt))
-    )
+    said = "Interrupted: 2 of 4 forward, 1 of 4 reverse, 4 of 4 real chains were finished."
+    assert said in " ".join(bdmc.diagnose(dt))
     kinds = bdmc.certified(dt)["kind"]
     assert kinds["simulated", 0] == "none: interrupted"
     assert kinds["real", 0] == "order statistics"  # of all runs that were asked for
     counts = [int(dt[g]["log_weight"].notnull().sum()) for g in ("real", "forward", "reverse")]
     assert counts == [4, 2, 1]
     assert dt["particles"].sizes["chain"] == 4
-    table = bdmc.summary(dt)
-    assert np.isfinite(table["value"]).all()
-    monkeypatch.undo()
-    whole = interrupted_after(10**6, monkeypatch)
+    assert np.isfinite(bdmc.summary(dt)["value"]).all()
     np.testing.assert_array_equal(
-        dt["forward"]["log_weight"].values[0, :2], whole["forward"]["log_weight"].values[0, :2]
+        dt["forward"]["log_weight"].values[0, :2], one_core()["forward"]["log_weight"].values[0, :2]
     )
+
+
+def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
+    dt = interrupted_after(1, monkeypatch)
+    assert np.isfinite(bdmc.summary(dt).loc[("real", "evidence"), "value"])
+    assert any("reverse: no chain was finished" in text for text in bdmc.diagnose(dt))
 
 
 def test_schedule_and_kernel_are_recorded():
     schedule = bdmc.schedules.power(5, exponent=2)
-    step = partial(pm.Metropolis, scaling=2.0)
-    dt = pm.sample_bdmc(
-        normal_model(), chains=3, schedule=schedule, step=step, simulate=bdmc.FromPrior(1),
-        random_seed=1,
-        progressbar=False, cores=1,
-    )  # fmt: skip
+    step = {"step": partial(pm.Metropolis, scaling=2.0)}
+    del (options := STEPS | step)["temperatures"]
+    dt = pm.sample_bdmc(normal_model(), schedule=schedule, **options)
     np.testing.assert_array_equal(dt["forward"]["beta"], schedule.betas)
-    assert dt.attrs["schedule"] == "power(exponent=2)"
-    assert dt.attrs["step"] == "Metropolis(x)"
-    assert dt.attrs["upper_bound"] == "exact"
-    assert dt.attrs["random_seed"] == "1"
+    recorded = [dt.attrs[name] for name in ("schedule", "step", "upper_bound", "random_seed")]
+    assert recorded == ["power(exponent=2)", "Metropolis(x)", "exact", "1"]
 
 
 def test_hyperparameters_are_logged_and_recorded(caplog):
@@ -217,40 +167,13 @@ def test_hyperparameters_are_logged_and_recorded(caplog):
     assert dt["simulated"]["mu"].item() == 0
 
 
-def test_the_callers_own_pair():
-    simulate = bdmc.Given({"x": 0.3}, {"y": -0.2}, exact=True)
-    dt = pm.sample_bdmc(normal_model(), simulate=simulate, real_data=False, random_seed=1, **SMALL)
-    assert dt["simulated"]["y"].item() == -0.2
-    assert dt["simulated"]["x"].item() == 0.3
-    assert dt.attrs["upper_bound"] == "exact"
-    assert "real" not in dt.children
-
-
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
-def test_the_posterior_belongs_to_the_real_data_for_any_cores():
+def test_the_posterior_belongs_to_the_real_data():
     """Imputed values stand between the real ones, although simulated data came last."""
-    y = np.ma.masked_invalid([1.0, np.nan, 3.0])
-    results = []
-    for cores in (1, 2):
-        with pm.Model() as model:
-            mu = pm.Normal("mu")
-            pm.Normal("y", mu, 1.0, observed=y)
-        results.append(
-            pm.sample_bdmc(
-                model, simulate=bdmc.FromPrior(2), random_seed=1, **{**SMALL, "cores": cores}
-            )
-        )
-    assert same(*results)
-    assert (results[0]["posterior"]["y"][..., [0, 2]] == [1.0, 3.0]).all()
-
-
-def test_a_variable_may_be_called_weight():
-    with pm.Model() as model:
-        weight = pm.Normal("weight")
-        pm.Normal("y", weight, observed=0.5)
-    dt = pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
-    assert list(dt["posterior"].data_vars) == list(dt["particles"].data_vars) == ["weight"]
-    assert dt["particles"]["bdmc_weight"].sum() == pytest.approx(1)
+    model, _ = missing_values(masked=True)
+    options = SMALL | {"simulate": bdmc.FromPrior(2), "cores": 2}
+    dt = pm.sample_bdmc(model, random_seed=1, **options)
+    assert (dt["posterior"]["y"][..., [0, 1, 3]] == [0.2, 1.1, 0.7]).all()
 
 
 def test_whole_numbers_as_data_of_a_normal():
@@ -271,20 +194,6 @@ def test_tied_weights_lose_no_result():
     assert np.isnan(dt["particles"].attrs["pareto_k"])
 
 
-def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
-    dt = interrupted_after(1, monkeypatch)
-    assert np.isfinite(bdmc.summary(dt).loc[("real", "evidence"), "value"])
-    assert any("reverse: no chain was finished" in text for text in bdmc.diagnose(dt))
-
-
-def test_without_burn_in_the_upper_bound_is_heuristic():
-    fit = pm.backends.arviz.dict_to_dataset({"x": np.zeros((1, 5))})
-    idata = xr.DataTree.from_dict({"posterior": fit})
-    simulate = bdmc.FromHyperparameters(idata=idata, burn_in=0)
-    dt = pm.sample_bdmc(normal_model(), simulate=simulate, random_seed=1, **SMALL)
-    assert dt.attrs["upper_bound"] == "heuristic"
-
-
 def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
     """A Metropolis step that takes a tenth of what it should: the evidence moves away."""
 
@@ -295,7 +204,7 @@ def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
             self.delta_logp = lambda q, q0: 0.1 * right(q, q0)
 
     model, log_ml = beta_bernoulli()
-    options = {**SMALL, "chains": 32, "temperatures": 50, "simulate": None, "random_seed": 1}
+    options = SMALL | {"chains": 32, "temperatures": 50, "simulate": None, "random_seed": 1}
     right = bdmc.summary(pm.sample_bdmc(model, step=pm.Metropolis, **options))
     wrong = bdmc.summary(pm.sample_bdmc(model, step=Gambler, **options))
     assert abs(right.loc[("real", "evidence"), "value"] - log_ml) < 0.5

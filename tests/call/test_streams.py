@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pymc as pm
 import pytest
 
@@ -10,6 +9,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.streams import Fitting, Piloting
 from pymc_bdmc.call.importance import ImportanceSampling, Refusal
 from pymc_bdmc.run.workers import Workers
+from tests.call.sessions import far_from_the_prior
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 
@@ -28,10 +28,7 @@ def keys(monkeypatch):
 
 
 def sample(**options):
-    """Sample a model whose posterior is far from the prior, and near to a fit."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean", 0, 10), 1, observed=np.linspace(3, 5, 10))
-    pm.sample_bdmc(model, **OPTIONS, **options)
+    pm.sample_bdmc(far_from_the_prior(), **OPTIONS, **options)
 
 
 def check_unique(keys):

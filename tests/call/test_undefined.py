@@ -128,7 +128,7 @@ def test_step_methods_stay_where_the_density_is_a_number():
     with pm.Model() as model:
         x = pm.Normal("x", 1, 1)
         pm.Normal("y", pm.math.log(x), 1.0, observed=0.3)
-    options = dict(step=pm.Metropolis, simulate=None, temperatures=5, chains=4)
+    options = dict(step=pm.Metropolis, simulate=None, temperatures=3, chains=2)
     dt, _ = found(model, **options)
     assert dt.attrs["undefined"] == "y"
     assert (dt["particles"]["x"] > 0).all()
@@ -182,7 +182,7 @@ def rates(n=10):
     with pm.Model() as model:
         rate = pm.Gamma("rate", 0.01, 0.01, shape=n)
         pm.Poisson("y", rate, observed=np.zeros(n, dtype=int))
-    drawn = stats.gamma(0.01, scale=1 / 1.01).rvs((2, 1000, n), random_state=1)
+    drawn = stats.gamma(0.01, scale=1 / 1.01).rvs((2, 300, n), random_state=1)
     return model, xr.DataTree.from_dict(
         {"posterior": xr.Dataset({"rate": (("chain", "draw", "i"), drawn)})}
     )
@@ -194,10 +194,10 @@ def test_draws_at_the_edge_of_the_support_are_left_out(caplog):
     density = TemperedDensity(model, PYTHON)
     lost = (idata["posterior"]["rate"] == 0).any("i")
     assert lost.any()
-    states = posterior_states("posterior", idata, 10, density, most=2000)
+    states = posterior_states("posterior", idata, 10, density, most=600)
     assert len(states) == (~lost).sum()
     assert all(np.isfinite(each["rate_log__"]).all() for each in states)
-    assert f"{int(lost.sum())} of 2000 draws are left out, since rate" in caplog.text
+    assert f"{int(lost.sum())} of 600 draws are left out, since rate" in caplog.text
     idata["posterior"]["rate"][:] = -1.0
     with pytest.raises(ValueError, match=r"rate=.* lies outside its support") as raised:
         posterior_states("posterior", idata, 10, density)

@@ -99,27 +99,27 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_samplers_of_one_system_have_certified_intervals():
-    system = bdmc.lattice.Ising(4)
     options = {"temperatures": 60, "chains": 256, "random_seed": 1, "progressbar": False}
-    results = {
-        kernel: bdmc.lattice.anneal(system, kernel=kernel, **options)
+    a, b = (
+        bdmc.lattice.anneal(bdmc.lattice.Ising(4), kernel=kernel, **options)
         for kernel in ("metropolis", "heat bath")
-    }
-    table = bdmc.compare(results, details=True)
-    other = table.iloc[1]
-    assert other["lower"] < 0 < other["upper"]  # it is one log Z
-    third = results | {"third": results["heat bath"]}
-    for several in (results, third):  # all rows hold together, so more of them are wider
-        rows, share = bdmc.compare(several), 1 - 0.05 / len(several)
+    )
+    pair = {"a": a, "b": b}
+    for several in (pair, pair | {"c": b}):  # all rows hold together, so more of them are wider
+        rows, share = bdmc.compare(several, details=True), 1 - 0.05 / len(several)
         ends = [bdmc.certified(several[n], share).loc[("simulated", 0)] for n in rows.index]
         assert rows["lower"].iloc[1] == pytest.approx(ends[1]["lower"] - ends[0]["upper"])
         assert rows["upper"].iloc[-1] == pytest.approx(ends[-1]["upper"] - ends[0]["lower"])
-    assert table["jeffreys_bound"].gt(0).all()
-    assert table["temperatures"].tolist() == [60, 60]
+        assert rows["lower"].iloc[1] < 0 < rows["upper"].iloc[1]  # it is one log Z
+        assert rows["jeffreys_bound"].gt(0).all()
+        assert rows["temperatures"].eq(60).all()
+    rows, found = bdmc.compare(pair), bdmc.bayes_factor(a, b)
+    ends = rows.loc[rows.index[1], ["lower", "upper"]] * (-1 if rows.index[1] == "b" else 1)
+    assert [found.certified_lower, found.certified_upper] == pytest.approx(sorted(ends))
+    assert "It is certified to be" in repr(found)
+    other = bdmc.lattice.anneal(bdmc.lattice.Ising(8), **options)
     with pytest.raises(ValueError, match=r"Ising\(L=8"):
-        bdmc.compare({"a": results["metropolis"], "b": bdmc.lattice.anneal(
-            bdmc.lattice.Ising(8), **options
-        )})  # fmt: skip
+        bdmc.compare({"a": a, "b": other})
 
 
 def test_cost_is_that_of_every_round():

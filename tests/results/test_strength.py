@@ -12,16 +12,11 @@ BARE = "not worth more than a bare mention"
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (1.1, 2.9, [BARE]),
-        (3.1, 19, ["positive"]),
-        (20.5, 149, ["strong"]),
-        (151, 1e30, ["very strong"]),
-        (1 / 19, 1 / 3.1, ["positive"]),  # for the second model
-        (1 / 2.9, 2.9, [BARE]),
-        (1 / 5, 2.9, [BARE, "positive"]),
-        (2.9, 25, [BARE, "strong"]),
+        (1.1, 2.9, [BARE]), (3.1, 19, ["positive"]), (20.5, 149, ["strong"]),
+        (151, 1e30, ["very strong"]), (1 / 19, 1 / 3.1, ["positive"]),  # for the second model
+        (1 / 2.9, 2.9, [BARE]), (1 / 5, 2.9, [BARE, "positive"]), (2.9, 25, [BARE, "strong"]),
     ],
-)
+)  # fmt: skip
 def test_words_are_those_of_the_paper(low, high, words):
     told = " to ".join(f'"{word}"' for word in words)
     found = strength(*np.log([low, high]))

@@ -32,36 +32,51 @@ def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **mor
 
 
 RNG = np.random.default_rng(0)
+FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
 
 
-@pytest.mark.parametrize("use", [bdmc.summary, bdmc.diagnose, bdmc.evidence, bdmc.certified])
-def test_other_results_are_refused(use):
+@pytest.mark.parametrize("use", [bdmc.summary, bdmc.evidence, bdmc.certified, bdmc.diagnose])
+def test_what_cannot_be_read_is_named(use):
     with pytest.raises(ValueError, match=r"a result of sample_bdmc or of lattice.anneal is needed"):
         use(xr.DataTree.from_dict({"posterior": xr.Dataset()}))
+    if use is bdmc.diagnose:
+        return
+    for message in ("has no variable 'prior_draws'", "no group 'reverse', which sample_bdmc"):
+        dt = tree(FORWARD, REVERSE)
+        if "reverse" in message:
+            del dt["reverse"]
+        else:
+            dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("prior_draws"))
+        with pytest.raises(ValueError, match=message):
+            use(dt)
 
 
-FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
+def test_a_missing_attribute_is_named():
+    dt = tree(FORWARD, REVERSE)
+    del dt.attrs["upper_bound"]
+    with pytest.raises(ValueError, match="no attribute 'upper_bound'"):
+        bdmc.summary(dt)
 
 
 def test_evidence_is_valid_where_the_table_of_estimates_says_so():
     """Forward weights that look fine, but the reverse ones contradict them."""
     rng = np.random.default_rng(3)
     dt = tree(rng.normal(-1.1, 0.4, (1, 60)), rng.normal(0.5, 1.0, (1, 60)))
-    row = bdmc.evidence(dt).loc[("simulated", 0, "forward average")]
     assert jarzynski_forward(dt["forward"]["log_weight"].values[0]).valid
-    assert not row["valid"]
+    assert not bdmc.evidence(dt).loc[("simulated", 0, "forward average"), "valid"]
     told = bdmc.summary(dt).loc[("simulated", "evidence")]
     assert not told["valid"]
     assert np.isnan(told["error"])
     assert "the averages of the two directions are" in told["kind"]
 
 
-def test_a_heuristic_start_gives_no_upper_bound():
-    for status, valid in (("heuristic", False), ("burned-in", True)):
-        table = bdmc.summary(tree(FORWARD, REVERSE, status=status)).loc["simulated"]
-        assert table.loc["lower bound", "valid"]
-        assert bool(table.loc["upper bound", "valid"]) is valid
-        assert bool(table.loc["jeffreys bound", "valid"]) is valid
+@pytest.mark.parametrize("status", ["exact", "burned-in", "heuristic"])
+def test_the_start_of_reverse_runs_is_told_and_a_heuristic_one_gives_no_upper_bound(status):
+    table = bdmc.summary(tree(FORWARD, REVERSE, status=status)).loc["simulated"]
+    assert table.loc["lower bound", "valid"]
+    for name in ("upper bound", "jeffreys bound"):
+        assert status in table.loc[name, "kind"]
+        assert table.loc[name, "valid"] == (status != "heuristic")
 
 
 def test_a_table_prints_whole_within_its_columns(monkeypatch):
@@ -77,48 +92,30 @@ def test_a_table_prints_whole_within_its_columns(monkeypatch):
 
 def test_rows_of_a_sandwich():
     real = RNG.normal(-5, 0.3, 50)
-    table = bdmc.summary(tree(FORWARD, REVERSE, real))
-    assert list(table.index) == [
-        ("real", "lower bound"),
-        ("real", "evidence"),
-        ("real", "certified lower"),
-        ("simulated", "lower bound"),
-        ("simulated", "upper bound"),
-        ("simulated", "jeffreys bound"),
-        ("simulated", "total variation"),
-    ]
-    assert list(bdmc.summary(tree(FORWARD[:1], REVERSE[:1])).index.get_level_values(1)) == [
-        "lower bound", "upper bound", "jeffreys bound", "total variation", "evidence",
-        "evidence, reverse", "certified lower", "certified upper",
-    ]  # fmt: skip
-    assert list(table.columns) == ["value", "error", "valid", "kind"]
-    value = table["value"]
+    table = bdmc.summary(tree(FORWARD, REVERSE, real), details=True)
+    rows = "lower bound, evidence, certified lower; lower bound, upper bound, jeffreys bound, total"
+    assert ", ".join(table.loc["real"].index) == rows.split("; ")[0]
+    assert ", ".join(table.loc["simulated"].index) == rows.split("; ")[1] + " variation"
+    value, error = table["value"], table["error"]
     assert value["simulated", "lower bound"] == pytest.approx(FORWARD.mean())
     assert value["simulated", "upper bound"] == pytest.approx(REVERSE.mean())
     gaps = REVERSE.mean(axis=1) - FORWARD.mean(axis=1)
     assert value["simulated", "jeffreys bound"] == pytest.approx(gaps.mean())
+    assert error["simulated", "jeffreys bound"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(3))
     # The mean of the logs bounds; the log of the mean estimates.
     assert value["real", "lower bound"] == pytest.approx(real.mean())
     assert value["real", "evidence"] == pytest.approx(np.log(np.mean(np.exp(real))))
-    assert value["real", "evidence"] > value["real", "lower bound"]
-    error = table["error"]
-    assert error["simulated", "jeffreys bound"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(3))
     assert error["real", "evidence"] == pytest.approx(jarzynski_forward(real).error)
-    median = bdmc.summary(tree(real=real), details=True).loc[("real", "lower bound"), "median"]
-    assert median in real
+    assert table.loc[("real", "lower bound"), "median"] in real
 
 
 def test_one_data_set_has_the_error_over_chains():
-    table = bdmc.summary(tree(FORWARD[:1], REVERSE[:1]))
+    table = bdmc.summary(tree(FORWARD[:1], REVERSE[:1])).loc["simulated"]
+    assert list(table.index[4:]) == [
+        "evidence", "evidence, reverse", "certified lower", "certified upper",
+    ]  # fmt: skip
     expected = np.sqrt((FORWARD[0].var(ddof=1) + REVERSE[0].var(ddof=1)) / 50)
-    assert table.loc[("simulated", "jeffreys bound"), "error"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("status", ["exact", "burned-in", "heuristic"])
-def test_the_status_of_the_upper_bound_is_told(status):
-    table = bdmc.summary(tree(FORWARD, REVERSE, status=status))
-    assert status in table.loc[("simulated", "upper bound"), "kind"]
-    assert status in table.loc[("simulated", "jeffreys bound"), "kind"]
+    assert table.loc["jeffreys bound", "error"] == pytest.approx(expected)
 
 
 def test_unfinished_chains_are_left_out_but_not_of_the_total_variation():
@@ -143,44 +140,66 @@ def test_the_prior_mass_of_a_constraint_enters_bounds_and_evidence_but_not_the_g
     assert constrained["error"]["simulated", "evidence"] > free["error"]["simulated", "evidence"]
 
 
-def test_a_good_result_is_not_doubted():
-    assert bdmc.diagnose(tree(real=RNG.normal(0, 0.1, 200))) == []
-
-
 def doubts(**groups):
     return " ".join(bdmc.diagnose(tree(**groups)))
 
 
-def test_infinite_weights_are_told():
-    weights = np.r_[np.zeros(40), -np.inf]
-    assert "1 of 41 log weights are infinite" in doubts(real=weights)
-    table = bdmc.summary(tree(real=weights))
+def test_a_good_result_is_not_doubted():
+    assert doubts(real=RNG.normal(0, 0.1, 200)) == ""
+
+
+HEAVY, STRAGGLER = 3 * RNG.exponential(size=500), np.r_[RNG.normal(0, 0.2, 63), -500.0]
+UNEVEN = (
+    r"{}: effective sample size [\d.]+ of \d+, [\d.]+ are needed; "
+    "the averaged weights cannot be trusted"
+)
+DIVERGED = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
+STILL = np.r_[0.001, np.full(32, 0.7)]
+IDLE = {
+    "reverse": np.zeros((20, 3)),
+    "lowest_acceptance": (("dataset", "chain"), [[0.001] * 3] * 20),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "groups", "twin"),
+    [
+        ("1 of 41 log weights are infinite", {"real": np.r_[np.zeros(40), -np.inf]}, {}),
+        (UNEVEN.format("real"), {"real": HEAVY}, {}),
+        (UNEVEN.format("reverse"), {"forward": np.zeros((1, 500)), "reverse": -HEAVY[None]}, {}),
+        ("effective sample size 1.0", {"real": np.r_[np.zeros(30), 50.0]}, {}),
+        ("1 of 64 log weights are outliers", {"real": STRAGGLER}, {"real": -STRAGGLER}),
+        (
+            "1 of 64 log weights are outliers",
+            {"forward": np.zeros((1, 64)), "reverse": -STRAGGLER[None]}, {},
+        ),
+        ("90.0% of the transitions diverged", DIVERGED, {"divergences": (("beta",), np.zeros(4))}),
+        ("1 of 33 chains hardly moved", {"lowest_acceptance": (("chain",), STILL)}, {}),
+        # Chains that do not move are no fault if forward and reverse runs agree all the same.
+        (
+            "hardly moved along part of the path; their log weights widen the gap",
+            IDLE | {"real": None, "forward": np.full((20, 3), -1.5)},
+            IDLE | {"real": None, "forward": np.zeros((20, 3))},
+        ),
+    ],
+)  # fmt: skip
+def test_faults_of_runs_are_told(words, groups, twin):
+    assert re.search(words, doubts(**{"real": np.zeros(33)} | groups))
+    assert not re.search(words, doubts(**{"real": np.zeros(33)} | twin))
+
+
+def test_an_infinite_weight_counts_as_zero():
+    table = bdmc.summary(tree(real=np.r_[np.zeros(40), -np.inf]))
     assert table.loc[("real", "lower bound"), "value"] == -np.inf
     assert table.loc[("real", "evidence"), "value"] == pytest.approx(np.log(40 / 41))
 
 
-def test_heavy_tails_and_small_samples_are_told():
-    heavy = 3 * RNG.exponential(size=500)
-    bad = (
-        r"{}: effective sample size [\d.]+ of \d+, [\d.]+ are needed; "
-        "the averaged weights cannot be trusted"
-    )
-    assert re.search(bad.format("real"), doubts(real=heavy))
-    one_sided = doubts(forward=np.zeros((1, 500)), reverse=-heavy[None])
-    assert re.search(bad.format("reverse"), one_sided)
-    assert "effective sample size 1.0" in doubts(real=np.r_[np.zeros(30), 50.0])
-
-
-def test_even_weights_of_few_runs_ask_for_more_runs():
-    few = doubts(real=np.linspace(-0.3, 0.3, 8))
-    assert "real: an average of 8 weights, at least 10 are needed" in few
-    assert (
-        "too few runs to trust their averaged weights: take chains=16, or leave chains out" in few
-    )
-    assert "more temperatures" not in few
-    uneven = doubts(real=np.linspace(-9, 9, 8))
-    assert "cannot be trusted" in uneven
-    assert "too few" not in uneven
+@pytest.mark.parametrize("lost", [0.0, 0.1])
+def test_a_density_that_is_nan_next_to_the_posterior_is_told(lost):
+    dt = tree(real=np.zeros(33))
+    dt.attrs |= {"undefined": "y", "undefined_prior": 0.2, "undefined_posterior": lost}
+    told = "write y in a form that does not overflow" in " ".join(bdmc.diagnose(dt))
+    assert told == (lost > 0)
 
 
 def test_what_is_wrong_with_several_groups_is_said_once():
@@ -194,39 +213,13 @@ def test_what_is_wrong_with_several_groups_is_said_once():
         assert "; real: an average of 8 weights" in doubt
 
 
-def test_stragglers_are_told():
-    weights = np.r_[RNG.normal(0, 0.2, 63), -500.0]
-    assert "1 of 64 log weights are outliers" in doubts(real=weights)
-    assert "1 of 64 log weights are outliers" in doubts(
-        forward=np.zeros((1, 64)), reverse=-weights[None]
-    )
-    assert "outliers" not in doubts(real=-weights)
-
-
-def test_divergences_and_dead_chains_are_told():
-    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
-    assert "90.0% of the transitions diverged" in doubts(real=np.zeros(33), **diverged)
-    assert "diverged" not in doubts(real=np.zeros(33), divergences=(("beta",), np.zeros(4)))
-    acceptance = (("chain",), np.r_[0.001, np.full(32, 0.7)])
-    assert "1 of 33 chains hardly moved" in doubts(real=np.zeros(33), lowest_acceptance=acceptance)
-
-
-@pytest.mark.parametrize("gap", [0.0, 1.5])
-def test_chains_that_hardly_moved_are_told_where_they_may_widen_the_gap(gap):
-    """Chains that do not move are no fault if forward and reverse runs agree all the same."""
-    acceptance = (("dataset", "chain"), np.full((20, 3), 0.001))
-    sides = dict(forward=np.full((20, 3), -gap), reverse=np.zeros((20, 3)))
-    assert ("hardly moved" in doubts(**sides, lowest_acceptance=acceptance)) == (gap > 1)
-
-
 def test_divergences_come_first():
     """Other doubts are their consequence, which no number of temperatures removes."""
-    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
-    dt = tree(real=RNG.normal(0, 6, 33), **diverged)
+    dt = tree(real=RNG.normal(0, 6, 33), **DIVERGED)
     assert "non-centred" not in " ".join(bdmc.diagnose(dt))
     dt.attrs |= {"kernels": "HMC", "is_compiled": 1, "centred_effects": "theta"}
     text = " ".join(bdmc.diagnose(dt))
-    assert "cannot be trusted" in text
+    assert "the averaged weights cannot be trusted: remove the divergences first." in text
     assert "write theta non-centred" in text
     assert 'or try step="autostep"' in text
     assert "more temperatures" not in text
@@ -295,12 +288,6 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     assert bdmc.diagnose(closed) == []
 
 
-def test_ideal_gap_is_the_squared_length_per_temperature():
-    row = bdmc.summary(with_paths(np.zeros_like)).loc[("simulated", "ideal gap")]
-    assert row["value"] == pytest.approx(9 / 100)
-    assert row["valid"]
-
-
 def test_an_ideal_gap_above_that_of_the_runs_is_not_valid():
     """The gap of the runs is 1 ± 0.2. Twin: a gap below the ideal one by chance."""
     dt = tree(FORWARD, REVERSE)
@@ -345,50 +332,38 @@ RANKS = (np.arange(512) + 0.5) / 512
         (-1 / RANKS**2, "the mean is −∞: ℓ of prior draws has no mean"),
         (-1 / RANKS**0.75, "not resolved: ℓ of prior draws has no variance"),
         (NORMAL_TAIL[:99], "not resolved: 99 prior draws are too few"),
+        (NORMAL_TAIL, ""),
     ],
-    ids=["no mean", "no variance", "few draws"],
+    ids=["no mean", "no variance", "few draws", "twin"],
 )
 def test_medians_lead_where_the_mean_of_logs_does_not_exist(tail, told):
     """Without the check one far draw prints as a Jeffreys bound of 1e4 nats."""
     real = np.random.default_rng(5).normal(-5, 0.3, 50)
     real[7] = -1e6
-    dt = with_tail(real, tail)
-    table = bdmc.summary(dt)
-    row = table.loc[("real", "lower bound")]
-    assert row["value"] == pytest.approx(np.median(real))
-    assert row["error"] < 0.2
+    table = bdmc.summary(with_tail(real, tail), details=True)
+    row, gap = table.loc[("real", "lower bound")], table.loc[("simulated", "jeffreys bound")]
+    average = np.median if told else np.mean
+    assert row["value"] == pytest.approx(average(real))
+    assert gap["value"] == pytest.approx((average(REVERSE[:1]) - average(FORWARD[:1])) / 2)
+    assert gap["median"] == pytest.approx((np.median(REVERSE[:1]) - np.median(FORWARD[:1])) / 2)
     assert told in row["kind"]
-    gap = table.loc[("simulated", "jeffreys bound")]
-    medians = [np.median(each[:1] / 2) for each in (FORWARD, REVERSE)]
-    assert gap["value"] == pytest.approx(medians[1] - medians[0])
-    assert "no bound" in gap["kind"]
-    assert not row["valid"]
-    assert not gap["valid"]
+    assert row["valid"] == gap["valid"] == (not told)
+    assert (row["error"] < 0.2) == ("no bound" in gap["kind"]) == bool(told)
     assert table.loc[("simulated", "upper bound"), "valid"]
-    assert next(quantity for data, quantity in table.index if data == "real") == "certified lower"
-    assert any("rely on medians" in text for text in table.attrs["warnings"])
-
-
-def test_means_stay_where_they_exist():
-    real = np.random.default_rng(5).normal(-5, 0.3, 50)
-    table = bdmc.summary(with_tail(real, NORMAL_TAIL), details=True)
-    assert table.loc[("real", "lower bound"), "value"] == pytest.approx(real.mean())
-    assert table.loc[("real", "lower bound"), "valid"]
-    gap = table.loc[("simulated", "jeffreys bound")]
-    assert gap["value"] == pytest.approx((REVERSE[0].mean() - FORWARD[0].mean()) / 2)
-    # Next to the gap that of the medians
-    medians = [np.quantile(each[0] / 2, 0.5) for each in (FORWARD, REVERSE)]
-    assert gap["median"] == pytest.approx(medians[1] - medians[0])
+    first = next(quantity for data, quantity in table.index if data == "real")
+    assert first == ("certified lower" if told else "lower bound")
+    doubts = " ".join(table.attrs["warnings"])
+    assert ("rely on medians and certified bounds" in doubts) == bool(told)
 
 
 def test_a_few_weights_that_rule_get_no_error():
-    """64 chains of a spread of 5 nats, of which one or two decide the average."""
-    rows = np.random.default_rng(7).normal(-12.5, 5, (50, 64))
-    tables = [bdmc.summary(tree(real=row)).loc[("real", "evidence")] for row in rows]
-    assert not any(row["valid"] for row in tables)
-    assert np.isnan([row["error"] for row in tables]).all()
-    assert "effective sample size" in tables[0]["kind"]
-    # Twin: narrow weights keep theirs
+    """64 chains of a spread of 5 nats, of which one or two decide the average; twin: 0.5 nats."""
+    rows = np.random.default_rng(7).normal(-12.5, 5, (20, 64))
+    for row in rows:
+        found = bdmc.summary(tree(real=row)).loc[("real", "evidence")]
+        assert not found["valid"]
+        assert np.isnan(found["error"])
+        assert "effective sample size" in found["kind"]
     good = bdmc.summary(tree(real=rows[0] / 10)).loc[("real", "evidence")]
     assert good["valid"]
     assert good["error"] < 0.2
@@ -429,25 +404,6 @@ def test_results_of_temper_have_the_same_readers(tempered):
     assert "0 passages" in bdmc.diagnose(stuck)[0]
 
 
-@pytest.mark.parametrize("use", [bdmc.summary, bdmc.evidence, bdmc.certified])
-def test_missing_parts_are_named(use):
-    dt = tree(FORWARD, REVERSE)
-    del dt["reverse"]
-    with pytest.raises(ValueError, match="no group 'reverse', which sample_bdmc"):
-        use(dt)
-    dt = tree(FORWARD, REVERSE)
-    dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("prior_draws"))
-    with pytest.raises(ValueError, match="group 'forward' has no variable 'prior_draws'"):
-        use(dt)
-
-
-def test_a_missing_attribute_is_named():
-    dt = tree(FORWARD, REVERSE)
-    del dt.attrs["upper_bound"]
-    with pytest.raises(ValueError, match="no attribute 'upper_bound'"):
-        bdmc.summary(dt)
-
-
 def test_a_failing_diagnosis_loses_nothing(caplog):
     dt = tree(FORWARD, REVERSE)
     dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("log_weight"))
@@ -459,30 +415,26 @@ def test_a_failing_diagnosis_loses_nothing(caplog):
 
 def test_three_warnings_at_most_and_the_gravest_first(caplog):
     weights = np.r_[RNG.normal(0, 0.2, 60), -500.0, -np.inf, 8, 9]
-    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
     acceptance = {"lowest_acceptance": (("chain",), np.r_[0.001, np.full(63, 0.7)])}
-    dt = tree(real=weights, **diverged, **acceptance)
+    dt = tree(real=weights, **DIVERGED, **acceptance)
     assert len(bdmc.diagnose(dt)) > 3
     warn(dt)
     said = [record.message for record in caplog.records]
     assert said[:3] == [doubt.text for doubt in doubts_of(dt)[:3]]
     assert said[3:] == bdmc.verdict(dt).text.split("\n")[-1:]  # one remedy, that of the verdict
-    assert "infinite" in caplog.records[0].message
+    assert "infinite" in said[0]
 
 
 @pytest.mark.parametrize(
     ("kernels", "is_compiled", "told"),
     [
-        ("HMC", 1, 'step="autostep"'),
-        ("AutoStep HMC", 1, 'step="nuts"'),
-        ("NUTS", 1, 'step="autostep"'),
-        ("NUTS", 0, "target_accept=0.95"),
+        ("HMC", 1, 'step="autostep"'), ("AutoStep HMC", 1, 'step="nuts"'),
+        ("NUTS", 1, 'step="autostep"'), ("NUTS", 0, "target_accept=0.95"),
         ("Metropolis", 0, "another step method"),
     ],
-)
+)  # fmt: skip
 def test_the_remedy_is_one_that_is_left(kernels, is_compiled, told):
-    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
-    dt = tree(real=RNG.normal(0, 0.2, 33), **diverged)
+    dt = tree(real=RNG.normal(0, 0.2, 33), **DIVERGED)
     dt.attrs |= {"kernels": kernels, "is_compiled": is_compiled}
     (message,) = bdmc.diagnose(dt)
     assert told in message

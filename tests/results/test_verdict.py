@@ -1,15 +1,11 @@
 """The verdict is good, open or bad where it should be, and says why."""
 
 from dataclasses import FrozenInstanceError
-from functools import partial
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import xarray as xr
-from pymc.blocking import RaveledVars
-from pymc.step_methods.arraystep import GradientSharedStep
 from scipy import stats
 
 import pymc_bdmc as bdmc
@@ -36,43 +32,25 @@ def test_total_variation_is_that_of_the_worst_pair():
 SETS = dict(sd=0.15, real_sd=0.15, datasets=20, n=16)
 
 
-def with_scouts(dt, level):
-    """The same run, and what scouts on another path reached."""
-    dt.attrs["path"] = "prior"
-    scouts = np.full((1, 4), level) + np.linspace(-0.1, 0.1, 4)
-    group = xr.Dataset({"log_weight": (("path", "chain"), scouts)}, {"path": ["fitted"]})
-    dt["scouts"] = xr.DataTree(group)
-    return dt
-
-
-def test_a_good_posterior_is_called_so():
+def test_a_good_posterior_is_called_so_and_later_looks_at_a_higher_confidence():
     dt = runs(**SETS)
     found = bdmc.verdict(dt)
     assert found.status == "good"
-    row = found.table.loc["total variation"]
-    certified = total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"])
-    assert (row["value"], row["upper"]) == (certified.value, certified.upper)
-    assert 0.14 < row["upper"] < 0.25
+    for look, level in ((None, 0.95), (1, 0.975), (2, 0.9875), (3, 0.99375)):
+        row = bdmc.verdict(dt, look=look).table.loc["total variation"]
+        known = total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"], level)
+        assert (row["value"], row["upper"]) == (known.value, known.upper)
+    assert "98.75 % confidence at look 2" in bdmc.verdict(dt, look=2).text
+    upper = found.table.loc["total variation", "upper"]
+    assert 0.14 < upper < 0.25
     said = float(found.text.split("on average at most ")[1].split()[0])
-    assert row["upper"] <= said < row["upper"] + 0.01
+    assert upper <= said < upper + 0.01
     assert "95 % confidence" in found.text
     assert "On 20 simulated data sets" in found.text
-    assert found.text.splitlines()[0].startswith("The posterior draws of this run")
+    assert found.text.startswith("The posterior draws of this run")
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert abs(value + 20) < 4 * error
     assert f"{low:.3f} to {high:.3f}" in found.text
-
-
-def test_later_looks_are_certified_at_a_higher_confidence():
-    dt = runs(**SETS)
-    uppers = [bdmc.verdict(dt, look=k).table.loc["total variation", "upper"] for k in (1, 2, 3)]
-    only = bdmc.verdict(dt).table.loc["total variation", "upper"]
-    shares = [
-        total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"], level).upper
-        for level in (0.95, 1 - 0.05 / 2, 1 - 0.05 / 4, 1 - 0.05 / 8)
-    ]
-    assert [only, *uppers] == shares
-    assert "98.75 % confidence at look 2" in bdmc.verdict(dt, look=2).text
 
 
 def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
@@ -81,10 +59,8 @@ def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
     found = bdmc.verdict(dt)
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert 0.01 < error < 0.1
-    assert (
-        f"Log ML is {value:.3f} ± {error:.3f}, with 95 % interval {low:.3f} to {high:.3f}"
-        in found.text
-    )
+    told = f"Log ML is {value:.3f} ± {error:.3f}, with 95 % interval {low:.3f} to {high:.3f}"
+    assert told in found.text
     said = float(found.text.split("certified to be at least ")[1].split()[0].rstrip("."))
     bound = bdmc.certified(dt).loc[("real", 0), "lower"]
     assert bound - 0.01 < said < bound
@@ -95,6 +71,8 @@ def test_a_want_of_proof_is_open_whatever_the_gap():
         found = bdmc.verdict(runs(sd=sd, real_sd=sd, datasets=20, n=8))
         assert found.status == found.table.loc["total variation", "status"] == "open"
         assert "does not settle" in found.text
+    assert "No estimate of log ML can be trusted; it is certified to be at least" in found.text
+    assert np.isnan(found.table.loc["log ML", "value"])
     one = bdmc.verdict(runs())
     assert one.status == one.table.loc["total variation", "status"] == "open"
     assert "On one of the simulated data sets" in one.text
@@ -120,9 +98,7 @@ def test_an_open_verdict_names_what_would_settle_it():
 def test_a_part_that_forward_runs_miss_is_told():
     """The θ* of 8 data sets of 20 lie where no forward run goes."""
     dt = runs(**SETS)
-    reverse = dt["reverse"]["log_weight"].values.copy()
-    reverse[:8] += 30.0
-    dt["reverse"] = dt["reverse"].dataset.assign(log_weight=(("dataset", "chain"), reverse))
+    dt["reverse"]["log_weight"][:8] += 30.0
     found = bdmc.verdict(dt)
     assert found.status == "open"
     most = 100 * stats.binomtest(8, 20, alternative="less").proportion_ci(0.95).high
@@ -132,25 +108,35 @@ def test_a_part_that_forward_runs_miss_is_told():
     )
     row = found.table.loc["total variation"]
     assert 0.4 < row["value"] < row["upper"]
-    for path, is_named in {"fitted": True, "prior": False}.items():
-        dt.attrs["path"] = path
-        assert ('path="prior"' in bdmc.verdict(dt).text) == is_named
+    for path, effects, remedy in [
+        ("prior", "", ""), ("fitted", "", 'try path="prior", since a fit to data like these'),
+        ("fitted", "theta", "write theta non-centred, since a fit can miss where their scale is"),
+    ]:  # fmt: skip
+        dt.attrs |= {"path": path, "centred_effects": effects}
+        text = bdmc.verdict(dt).text
+        assert remedy in text
+        assert ("since a fit" in text) == bool(remedy)
+
+
+@pytest.mark.parametrize("apart", [0.0, 9.0])
+def test_runs_that_end_in_different_places_are_told(apart):
+    dt = runs(**SETS)
+    x = np.random.default_rng(7).normal(size=(16, 32)) + apart * (np.arange(16) % 2)[:, None]
+    dims = "chain", "particle"
+    dt["particles"] = xr.Dataset({"x": (dims, x)}, {"bdmc_weight": (dims, 0 * x + 1 / x.size)})
+    found = bdmc.verdict(dt)
+    assert found.status == ("open" if apart else "good")
+    assert ("so that every run reaches all of these places" in found.text) == (apart > 0)
 
 
 def test_runs_that_failed_count_against_the_posterior():
     dt = runs(**SETS)
-    forward = dt["forward"]["log_weight"].values.copy()
-    forward[:10, 0] = np.nan
-    dt["forward"] = dt["forward"].dataset.assign(log_weight=(("dataset", "chain"), forward))
+    dt["forward"]["log_weight"][:10, 0] = np.nan
     found = bdmc.verdict(dt)
     assert found.table.loc["total variation", "value"] > 0.5
     assert "On 10 data sets some runs were not finished" in found.text
     assert "with the true parameters on 10 of 20 data sets" in found.text
-
-
-def test_a_result_in_its_first_runs_has_no_bound_yet():
-    dt = runs()
-    for group in ("forward", "reverse"):
+    for group in ("forward", "reverse"):  # in its first runs a result has no bound yet
         dt[group]["log_weight"][:] = np.nan
     found = bdmc.verdict(dt)
     assert found.status == "open"
@@ -170,21 +156,19 @@ def test_a_wrong_model_is_told():
     found = bdmc.verdict(odd)
     assert found.status == found.table.loc["model", "status"] == "open"
     assert "of y" in found.text
-    assert found.text.splitlines()[-1].endswith("to mend the model, see bdmc.consistency(dt).")
-    extreme = {
-        "value": 2.8,
-        "p_value": 1 / 21,
-        "valid": True,
-        "flagged": True,
-        "kind": "tails of y",
-    }
+    remedy = 'although the model does not fit, pass simulate="posterior"; to mend the model, see'
+    assert remedy in found.remedy
+    odd.attrs["simulate"] = "posterior"
+    assert bdmc.verdict(odd).remedy.startswith("change the model where your data differ")
+    row = {"p_value": 1 / 21, "valid": True, "flagged": True, "kind": "tails of y"}
     for value, simulate, status in [
         (2.8, "prior", None), (-4.3, "prior", "open"), (-4.3, "posterior", None),
     ]:  # fmt: skip
-        row = pd.Series(extreme | {"value": value})
-        assert check_model(row, Reading({}, simulate=simulate), "tails of y").status == status
+        extreme = pd.Series(row | {"value": value})
+        assert check_model(extreme, Reading({}, simulate=simulate), "tails of y").status == status
     right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
+    assert right.remedy == ""
     assert "do not stand out" in right.text
 
 
@@ -218,14 +202,12 @@ def test_the_distance_of_starts_is_added():
 
 
 def test_what_was_not_run_is_not_good():
-    without = runs(**SETS)
-    del without["real"]
+    without, alone = runs(**SETS), runs()
+    del without["real"], alone["forward"], alone["reverse"]
     found = bdmc.verdict(without)
     assert found.status == "open"
     assert "no runs on the real data" in found.text
     assert "log ML" not in found.table.index
-    alone = runs()
-    del alone["forward"], alone["reverse"]
     found = bdmc.verdict(alone)
     assert found.status == "open"
     assert found.text.startswith("Log ML is")
@@ -237,6 +219,8 @@ def test_an_interruption_is_told_beside_log_ml_and_the_bayes_factor():
     """Also in the attributes; twin: a run that was not interrupted."""
     dt, whole = runs(**SETS), runs(**SETS)
     dt.attrs["interrupted"] = 1
+    assert bdmc.verdict(dt).status == "open"
+    assert "interrupted" in bdmc.verdict(dt).text
     dt["real"]["log_weight"][3:] = np.nan
     for each in (dt, whole):
         each["observed_data"] = xr.Dataset({"y": ("place", np.zeros(3))})
@@ -250,29 +234,22 @@ def test_an_interruption_is_told_beside_log_ml_and_the_bayes_factor():
     assert "Interrupted" not in repr(bdmc.bayes_factor(whole, whole))
 
 
-def test_an_interrupted_run_is_open():
-    dt = runs(**SETS)
-    dt.attrs["interrupted"] = 1
-    found = bdmc.verdict(dt)
-    assert found.status == "open"
-    assert "interrupted" in found.text
-
-
-def test_an_evidence_that_cannot_be_trusted_has_no_interval():
-    found = bdmc.verdict(runs(sd=3.0, real_sd=3.0))
-    assert "No estimate of log ML can be trusted; it is certified to be at least" in found.text
-    assert np.isnan(found.table.loc["log ML", "value"])
-
-
 @pytest.mark.parametrize("start", ["exact", "burned-in"])
 def test_reverse_runs_below_forward_ones_are_a_contradiction(start):
     dt = runs(**SETS)
     dt.attrs["upper_bound"] = start
-    forward = dt["forward"]["log_weight"]
-    dt["reverse"] = dt["reverse"].dataset.assign(log_weight=forward - 1)
+    dt["reverse"]["log_weight"][:] = dt["forward"]["log_weight"].values - 1
     found = bdmc.verdict(dt)
     assert found.status == found.table.loc["Jeffreys bound", "status"] == "bad"
     assert "cannot happen with a correct sampler" in found.text
+
+
+def with_scouts(dt, level):
+    """The same run, and what scouts on another path reached."""
+    dt.attrs["path"] = "prior"
+    scouts = np.full((1, 4), level) + np.linspace(-0.1, 0.1, 4)
+    dt["scouts"] = xr.Dataset({"log_weight": (("path", "chain"), scouts)}, {"path": ["fitted"]})
+    return dt
 
 
 @pytest.mark.parametrize(("level", "status"), [(-10.0, "bad"), (-20.0, "good"), (-30.0, "good")])
@@ -281,6 +258,7 @@ def test_another_path_that_reaches_more_is_evidence_of_an_error(level, status):
     assert found.status == status
     assert ("two paths" in found.table.index) == (status == "bad")
     assert ("No estimate of log ML can be trusted" in found.text) == (status == "bad")
+    assert ("pass path='fitted'" in found.text) == (status == "bad")
 
 
 def test_the_other_path_is_held_against_runs_with_their_prior_mass():
@@ -303,12 +281,12 @@ def test_a_weight_of_zero_on_simulated_data_is_no_crash():
 
 @pytest.mark.parametrize(("shift", "status"), [(0.02, "good"), (-4.0, "bad")])
 def test_both_sides_on_the_real_data(shift, status):
-    dt, rng = runs(**SETS | {"n": 40}), np.random.default_rng(6)
-    reverse = rng.normal(-20 + shift, 0.15, 40)
-    dt["real_reverse"] = xr.DataTree(xr.Dataset(
+    dt = runs(**SETS | {"n": 40})
+    reverse = np.random.default_rng(6).normal(-20 + shift, 0.15, 40)
+    dt["real_reverse"] = xr.Dataset(
         {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(40))},
         {"beta": BETAS},
-    ))  # fmt: skip
+    )
     found = bdmc.verdict(dt)
     assert found.status == status
     assert ("both sides" in found.table.index) == ("disagree" in found.text) == (status == "bad")
@@ -330,18 +308,6 @@ def test_the_draws_that_were_given_have_a_say(status):
     assert found.text.startswith("The draws that you gave and") == (status == "bad")
 
 
-def test_lattices_speak_of_themselves():
-    dt = bdmc.lattice.anneal(
-        bdmc.lattice.Ising(4), temperatures=400, random_seed=1, progressbar=False
-    )
-    found = bdmc.verdict(dt)
-    assert found.status == "good"
-    assert "simulated" not in found.text
-    assert "independent pairs" in found.text
-    low, high = found.table.loc["log ML", ["lower", "upper"]]
-    assert low - 0.05 < bdmc.lattice.Ising(4).log_z() < high + 0.05
-
-
 def test_it_prints_and_shows_and_cannot_be_changed():
     found = bdmc.verdict(runs(**SETS))
     assert repr(found) == str(found) == found.brief
@@ -360,48 +326,40 @@ def test_results_of_temper_and_percentages_are_refused():
         bdmc.verdict(xr.DataTree(), confidence=95)
 
 
-class Langevin(GradientSharedStep):
-    """Metropolis-adjusted, of a fixed step size; may leave coordinates alone."""
+class Means:
+    """Two means with standard normal priors, each of one observation, moved by Metropolis steps."""
 
-    name = "langevin"
-    stats_dtypes_shapes = {"accepted": (float, [])}
+    description, y = "Metropolis", np.array([[0.8], [-0.5]])
 
-    def __init__(self, vars, step_size=0.9, moving=True, **kwargs):
-        self.scales = step_size * np.broadcast_to(moving, 4)
-        super().__init__(vars, **kwargs)
+    def __init__(self, *scales):
+        self.scales = np.reshape(scales, (2, 1))
 
-    def astep(self, q0):
-        logp0, grad0 = self._logp_dlogp_func._pytensor_function(q0.data)
-        drift, moving = 0.5 * self.scales**2, self.scales > 0
-        noise = self.rng.normal(size=q0.data.shape)
-        q = q0.data + drift * grad0 + self.scales * noise
-        logp, grad = self._logp_dlogp_func._pytensor_function(q)
-        back = (q0.data - q - drift * grad)[moving] / self.scales[moving]
-        log_ratio = logp - logp0 - 0.5 * (back @ back - noise[moving] @ noise[moving])
-        accepted = np.log(self.rng.random()) < log_ratio
-        end = q if accepted else q0.data
-        return RaveledVars(end, q0.point_map_info), [{"accepted": float(accepted)}]
+    def draw_prior(self, chains, rng):
+        return rng.normal(size=(2, chains))
+
+    def draw_posterior(self, chains, rng):
+        return rng.normal(self.y / 1.64, np.sqrt(0.64 / 1.64), size=(2, chains))
+
+    def log_likelihood(self, state):
+        return -0.5 * np.sum((self.y - state) ** 2, axis=0) / 0.64
+
+    def step(self, state, betas, rng):
+        other = state + self.scales * rng.normal(size=state.shape)
+        log_ratio = betas * (self.log_likelihood(other) - self.log_likelihood(state))
+        log_ratio += 0.5 * np.sum(state**2 - other**2, axis=0)
+        return np.where(np.log(rng.random(betas.size)) < log_ratio, other, state)
+
+    step_back = step
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        ({}, "good"),
-        ({"moving": [True, False, False, False]}, "open"),
-        ({"step_size": 50.0}, "open"),
-    ],
+    ("scales", "status"),
+    [((1.5, 1.5), "good"), ((1.5, 0.0), "open"), ((1e4, 1e4), "open")],
     ids=["sound", "stuck", "far too large"],
 )
-def test_the_total_variation_of_a_planted_fault_is_not_certified(fault, status):
-    with pm.Model():
-        x = pm.Normal("x", shape=4)
-        pm.Normal("y", x, 0.8, observed=np.array([0.8, -0.5, 1.3, 0.1]))
-        dt = pm.sample_bdmc(
-            chains=6, temperatures=100, step=partial(Langevin, **fault), simulate="prior",
-            random_seed=1, cores=1, progressbar=False,
-        )  # fmt: skip
+def test_the_total_variation_of_a_planted_fault_is_not_certified(scales, status):
+    dt = bdmc.anneal(Means(*scales), temperatures=200, random_seed=1, cores=1, progressbar=False)
     found = bdmc.verdict(dt)
-    assert found.table.loc["total variation", "status"] == status, found.text
-    # Six chains are too few for a log ML, so that nothing else is open of the sound sampler.
-    assert ("open" in set(found.table["status"].drop("log ML"))) == (status == "open")
+    assert found.status == found.table.loc["total variation", "status"] == status, found.text
+    assert "simulated" not in found.text  # a system speaks of itself
+    assert "independent pairs" in found.text

@@ -41,7 +41,7 @@ def is_within(found, truth):
 
 @pytest.fixture(scope="module")
 def of_all():
-    return bdmc.information_gain(linear(X), datasets=60, random_seed=1, **OPTIONS)
+    return bdmc.information_gain(linear(X), datasets=30, random_seed=1, **OPTIONS)
 
 
 def test_a_linear_model_has_half_the_log_determinant(of_all):
@@ -50,15 +50,15 @@ def test_a_linear_model_has_half_the_log_determinant(of_all):
     assert not is_within(of_all, half_log_det(X * SCALES * 3))
     low, high = of_all.interval
     assert low < ALL < high
-    assert of_all.table.shape == (60, 2)
+    assert of_all.table.shape == (30, 2)
     assert repr(of_all).startswith("The expected information gain is ")
-    assert "from 60 simulated data sets" in repr(of_all)
+    assert "from 30 simulated data sets" in repr(of_all)
     assert "if the variance over data sets is finite" in " ".join(repr(of_all).split())
 
 
 def test_others_are_integrated_out():
     """The information about all parameters is the broken twin."""
-    found = bdmc.information_gain(linear(X), "b", datasets=60, random_seed=2, **OPTIONS)
+    found = bdmc.information_gain(linear(X), "b", datasets=45, random_seed=2, **OPTIONS)
     assert is_within(found, OF_B)
     assert not is_within(found, ALL)
 
@@ -74,14 +74,14 @@ def test_a_sure_answer_to_a_binary_question_tells_log_two():
 def test_designs_share_their_parameters():
     """So the error of their difference is smaller than that of independent gains."""
     designs = {"weak": linear(X), "strong": linear(2 * X)}
-    table = bdmc.compare_designs(designs, datasets=40, random_seed=3, **OPTIONS)
+    table = bdmc.compare_designs(designs, datasets=20, random_seed=3, **OPTIONS)
     assert list(table.index) == ["strong", "weak"]
     difference = half_log_det(2 * X * SCALES) - ALL
     behind, error = table.loc["weak", ["behind", "behind_error"]]
     assert abs(behind - difference) < stats.norm.isf(ALPHA / 2) * error
     assert error < np.hypot(*table["error"]) / 2
     assert table.loc["strong", ["behind", "behind_error"]].tolist() == [0.0, 0.0]
-    alone = bdmc.information_gain(designs["weak"], datasets=40, random_seed=3, **OPTIONS)
+    alone = bdmc.information_gain(designs["weak"], datasets=20, random_seed=3, **OPTIONS)
     assert table.loc["weak"].iloc[:-2].tolist() == alone.summary.loc[0].tolist()
 
 
@@ -93,22 +93,18 @@ def test_the_interval_takes_the_outer_error_of_both_bounds():
     assert found.interval == pytest.approx((1 - t, 3 + 2 * t))
 
 
-@pytest.mark.parametrize("backend", ["matplotlib", "bokeh", "plotly"])
-def test_it_is_plotted(of_all, backend):
-    one = bdmc.plot_information(of_all, backend=backend)
+def test_it_is_plotted(of_all):
+    one = bdmc.plot_information(of_all, backend="plotly")
     assert one.viz["point"]["information"].sizes == {"model": 1, "name": 1}
     table = pd.concat([of_all.summary] * 2).assign(behind=[0, 1.0], behind_error=[0, 0.1])
     table.index = ["near", "far"]
-    several = bdmc.plot_information(table, backend=backend)
-    assert several.viz["interval"]["information"].sizes == {"model": 2, "name": 2}
-    if backend == "matplotlib":
-        left, right = several.get_viz("figure").axes
-        assert [each.get_text() for each in left.get_yticklabels()] == ["near", "far"]
-        drawn = [sorted(set(line.get_xdata())) for line in left.lines]
-        low, high = of_all.table.mean()
-        assert drawn == 2 * [list(of_all.interval)] + 2 * [[low]] + 2 * [[high]]
-        np.testing.assert_allclose(right.lines[1].get_xdata(), [1 - 0.196, 1 + 0.196])
-        plt.close("all")
+    left, right = bdmc.plot_information(table, backend="matplotlib").get_viz("figure").axes
+    assert [each.get_text() for each in left.get_yticklabels()] == ["near", "far"]
+    drawn = [sorted(set(line.get_xdata())) for line in left.lines]
+    low, high = of_all.table.mean()
+    assert drawn == 2 * [list(of_all.interval)] + 2 * [[low]] + 2 * [[high]]
+    np.testing.assert_allclose(right.lines[1].get_xdata(), [1 - 0.196, 1 + 0.196])
+    plt.close("all")
     with pytest.raises(ValueError, match="gains: the result of information_gain or"):
         bdmc.plot_information(of_all.table)
 
@@ -118,62 +114,72 @@ def test_unfinished_data_sets_are_left_out(of_all, monkeypatch):
     dt = of_all.result.copy(deep=True)
     dt["reverse"]["log_weight"][3] = np.nan
     monkeypatch.setattr("pymc_bdmc.studies.design.sample_bdmc", lambda *_, **__: dt)
-    found = bdmc.information_gain(linear(X), datasets=60)
-    assert list(found.table.index) == [d for d in range(60) if d != 3]
+    found = bdmc.information_gain(linear(X), datasets=30)
+    assert list(found.table.index) == [d for d in range(30) if d != 3]
     pd.testing.assert_frame_equal(found.table, of_all.table.drop(index=3))
-    assert len(of_all.table) == 60
+    assert len(of_all.table) == 30
 
 
-def test_bad_input_is_named():
-    model = linear(X)
-    with pm.Model() as hierarchy:
-        pm.Normal("y", pm.Normal("x", pm.Normal("mean"), 1), 1, observed=0.0)
-    with pm.Model() as potential:
-        pm.Potential("y", -(pm.Normal("x") ** 2))
-    with pm.Model() as other:
-        pm.Normal("y", pm.Normal("a"), 1, observed=0.0)
-    for call, words in [
-        (lambda: bdmc.information_gain(model, "z"), r"of: \['z'\] are not among"),
-        (lambda: bdmc.information_gain(model, ["b", "nuisance"]), "of: these are all variables"),
-        (lambda: bdmc.information_gain(model, simulate="prior"), "simulate: the experiment has no"),
-        (lambda: bdmc.information_gain(model, datasets=0), "datasets: must be"),
-        (lambda: bdmc.information_gain(model, datasets=1), "datasets: a single one"),
-        (lambda: bdmc.information_gain(hierarchy, "x"), "of: the prior of x depends on mean"),
-        (lambda: bdmc.information_gain(potential), "simulate: the Potential y"),
-        (lambda: bdmc.compare_designs({"a": model}), "designs: a mapping of names to two"),
-        (lambda: bdmc.compare_designs({"a": model, "b": other}), "designs: 'b' has the free"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            call()
+def model_of(build):
+    with pm.Model() as model:
+        build()
+    return model
 
 
-def test_a_design_that_changes_the_question_is_named_before_any_run(monkeypatch):
+LINEAR = linear(X)
+HIERARCHY = model_of(lambda: pm.Normal("y", pm.Normal("x", pm.Normal("mean"), 1), observed=0.0))
+POTENTIAL = model_of(lambda: pm.Potential("y", -(pm.Normal("x") ** 2)))
+OTHER = model_of(lambda: pm.Normal("y", pm.Normal("a"), 1, observed=0.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: bdmc.information_gain(LINEAR, "z"), r"of: \['z'\] are not among"),
+        (lambda: bdmc.information_gain(LINEAR, ["b", "nuisance"]), "of: these are all variables"),
+        (
+            lambda: bdmc.information_gain(LINEAR, simulate="prior"),
+            "simulate: the experiment has no",
+        ),
+        (lambda: bdmc.information_gain(LINEAR, datasets=0), "datasets: must be"),
+        (lambda: bdmc.information_gain(LINEAR, datasets=1), "datasets: a single one"),
+        (lambda: bdmc.information_gain(HIERARCHY, "x"), "of: the prior of x depends on mean"),
+        (lambda: bdmc.information_gain(POTENTIAL), "simulate: the Potential y"),
+        (lambda: bdmc.compare_designs({"a": LINEAR}), "designs: a mapping of names to two"),
+        (lambda: bdmc.compare_designs({"a": LINEAR, "b": OTHER}), "designs: 'b' has the free"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def design(width=1.0, shape=2, groups=3, **random):
+    with pm.Model() as model:
+        mean = pm.Normal("b", 0, width, shape=shape).sum() + pm.Normal("z", shape=groups).sum()
+        random = random or {"random": lambda mean, rng=None, size=None: rng.normal(mean, size=size)}
+        pm.CustomDist("y", mean, logp=lambda y, m: -((y - m) ** 2), observed=0.0, **random)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("other", "of", "words"),
+    [
+        (design(width=2), None, "designs: 'other' has another shape or prior of b"),
+        (design(width=2), "b", "designs: 'other' has another shape or prior of b"),
+        (design(shape=3), "b", "designs: 'other' has another shape or prior of b"),
+        (design(groups=4), None, "shape or prior of z than 'a'"),
+        (design(random=None), None, "simulate: y: its distribution has a log "),
+        (design(width=1), None, "a run begins"),
+        (design(groups=4), "b", "a run begins"),
+    ],
+)
+def test_a_design_that_changes_the_question_is_named_before_any_run(other, of, words, monkeypatch):
     """Priors may be written in another way, and those of the others may differ."""
 
     def run(*arguments, **options):
-        raise RuntimeError("a run begins")
+        raise ValueError("a run begins")
 
     monkeypatch.setattr("pymc_bdmc.studies.design.sample_bdmc", run)
-
-    def design(width=1.0, shape=2, groups=3, simulator=True):
-        def draw(mean, rng=None, size=None):
-            return rng.normal(mean, size=size)
-
-        with pm.Model() as model:
-            b = pm.Normal("b", 0, width, shape=shape)
-            mean = b.sum() + pm.Normal("z", shape=groups).sum()
-            random = {"random": draw} if simulator else {}
-            pm.CustomDist("y", mean, logp=lambda y, m: -((y - m) ** 2), observed=0.0, **random)
-        return model
-
-    for other, of, error, words in [
-        (design(width=2), None, ValueError, "designs: 'other' has another shape or prior of b"),
-        (design(width=2), "b", ValueError, "designs: 'other' has another shape or prior of b"),
-        (design(shape=3), "b", ValueError, "designs: 'other' has another shape or prior of b"),
-        (design(groups=4), None, ValueError, "shape or prior of z than 'a'"),
-        (design(simulator=False), None, ValueError, "simulate: y: its distribution has a log "),
-        (design(width=1), None, RuntimeError, "a run begins"),
-        (design(groups=4), "b", RuntimeError, "a run begins"),
-    ]:
-        with pytest.raises(error, match=words):
-            bdmc.compare_designs({"a": design(), "c": design(), "other": other}, of)
+    with pytest.raises(ValueError, match=words):
+        bdmc.compare_designs({"a": design(), "other": other}, of)
