@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from pymc_bdmc.estimators import forward_divergence, log_e_values, reverse_divergence
+from pymc_bdmc.estimators import (
+    clustered_mean,
+    clustered_median,
+    forward_divergence,
+    jeffreys_bound,
+    log_e_values,
+    reverse_divergence,
+)
 from tests.systems import GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
@@ -18,6 +26,24 @@ def test_divergences_of_gaussian_work():
     ):
         assert abs(estimate.value - 2.0) < Z_ALPHA * estimate.error
         assert abs(-estimate.value - 2.0) > Z_ALPHA * estimate.error  # sign swapped
+
+
+@pytest.mark.parametrize(
+    "estimate", [clustered_mean, clustered_median, lambda rows: jeffreys_bound(-rows, rows)]
+)
+def test_an_error_over_data_sets_contains_their_spread(estimate):
+    """Of 500 averages over 12 data sets of 4 chains each, 5 % are outside their interval by t.
+
+    Within 4 standard errors of this number, α = 6e-5. Twin: all chains are taken as independent.
+    """
+    rng = np.random.default_rng(4)
+    cases = 2 * rng.normal(size=(500, 12, 1)) + 0.5 * rng.normal(size=(500, 12, 4))
+
+    def outside(cases):
+        values, errors = np.transpose([estimate(each) for each in cases])
+        return np.sum(abs(values) > stats.t.isf(0.025, 11) * errors)
+
+    assert 6 <= outside(cases) <= 44 < outside(cases.reshape(500, 1, 48))
 
 
 def test_zero_weight_bounds_nothing():
