@@ -1,5 +1,7 @@
 """Models with known answers, for all tests and benchmarks of them."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -187,3 +189,15 @@ def black_box() -> tuple[pm.Model, float]:
         )
 
     return model, np.log(integrate.dblquad(joint, 2, 4, -2, 1, epsabs=0, epsrel=1e-5)[0]) - 36
+
+
+@cache
+def small_regression() -> tuple[pm.Model, float]:
+    """Five slopes and forty rows, compiled once for all tests of a process."""
+    return conjugate_regression(d=5, n=40)
+
+
+@cache
+def centred_schools() -> pm.Model:
+    """Eight schools with effects that are centred, compiled once for all tests of a process."""
+    return eight_schools(centred=True)
