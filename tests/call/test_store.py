@@ -8,7 +8,6 @@ import time
 import zipfile
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -21,37 +20,31 @@ from pymc_bdmc.density.identity import digest
 from pymc_bdmc.engines import AnnealTask, PilotTask
 from pymc_bdmc.run import workers
 from pymc_bdmc.run.tasks import RefitTask
-from tests.models import conjugate_regression
 
-OPTIONS = dict(
-    chains=4, particles=4, temperatures=50, simulate=bdmc.FromPrior(1), random_seed=3, cores=2,
-    progressbar=False,
-)  # fmt: skip
+SEED = {"random_seed": 3, "progressbar": False, "simulate": bdmc.FromPrior(1)}
+OPTIONS = {"chains": 4, "particles": 4, "temperatures": 50, "cores": 2} | SEED
+STEPS = {"chains": 4, "particles": 1, "temperatures": 5, "step": pm.Metropolis} | SEED
 CALLS = {
-    "compiled": OPTIONS | dict(path="prior"),
+    "compiled": OPTIONS | {"path": "prior"},
     "fitted": OPTIONS,
-    "rounds": OPTIONS | dict(path="prior", target_gap=0.02, max_temperatures=200),
-    "steps": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=5, cores=1, chains=2),
-    "processes": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=5),
+    "rounds": OPTIONS | {"path": "prior", "target_gap": 0.002, "max_temperatures": 200},
+    "steps": STEPS | {"cores": 1},
+    "processes": STEPS | {"cores": 2},
 }
+SMALL = {"chains": 2, "temperatures": 5, "path": "prior", "cores": 1} | SEED
 
 
-@pytest.fixture(scope="module")
-def model():
-    return conjugate_regression(d=5, n=40)[0]
+@cache
+def normal(sd=1.0, observed=0.5):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, sd), observed=observed)
+    return model
 
 
-@pytest.fixture(scope="module")
-def whole(model):
-    """The result of a call without a store, made once."""
-    found = {}
-
-    def result(name):
-        if name not in found:
-            found[name] = pm.sample_bdmc(model, **CALLS[name])
-        return found[name]
-
-    return result
+@cache
+def whole(name):
+    """The result of a call without a store."""
+    return pm.sample_bdmc(normal(), **CALLS[name])
 
 
 @pytest.fixture
@@ -96,34 +89,6 @@ def assert_same(one, other):
         xr.testing.assert_identical(first, second)
 
 
-@pytest.mark.parametrize("name", ["fitted", "rounds", "steps"])
-def test_a_finished_store_gives_the_same_result_without_a_run(model, whole, path, tasks_run, name):
-    dt = pm.sample_bdmc(model, **CALLS[name], store=path)
-    n_runs = len(tasks_run())
-    assert n_runs == len(set(tasks_run())) == len(committed(path) - {"simulated", "renewed"})
-    again = pm.sample_bdmc(model, **CALLS[name], store=path)
-    assert len(tasks_run()) == n_runs
-    for each in (dt, again, shown(path)):
-        assert_same(each, whole(name))
-    assert (again["rounds"]["seconds"] > 0.5 * dt["rounds"]["seconds"]).all()  # not of reading
-
-
-def killed_until_done(model, options, path, tasks_run, rng, n_kills, longest):
-    """Run it in processes that are killed at random moments; nothing committed is run again."""
-    context = multiprocessing.get_context("fork")
-    for kill in [True] * n_kills + [False]:
-        before, n_run = committed(path), len(tasks_run())
-        child = context.Process(target=pm.sample_bdmc, args=[model], kwargs=options)
-        child.start()
-        child.join(longest * rng.random() if kill else None)
-        child.kill()
-        child.join()
-        assert before.isdisjoint(tasks_run()[n_run:])
-        if (path / "result.nc").exists():
-            readable(shown(path))
-    assert child.exitcode == 0
-
-
 def readable(dt):
     """What every reader makes of an unfinished store."""
     assert len(bdmc.summary(dt))
@@ -133,6 +98,18 @@ def readable(dt):
     str(bdmc.verdict(dt))
 
 
+@pytest.mark.parametrize("name", ["fitted", "rounds", "steps"])
+def test_a_finished_store_gives_the_same_result_without_a_run(path, tasks_run, name):
+    dt = pm.sample_bdmc(normal(), **CALLS[name], store=path)
+    n_runs = len(tasks_run())
+    assert n_runs == len(set(tasks_run())) == len(committed(path) - {"simulated", "renewed"})
+    again = pm.sample_bdmc(normal(), **CALLS[name], store=path)
+    assert len(tasks_run()) == n_runs
+    for each in (dt, again, shown(path)):
+        assert_same(each, whole(name))
+    assert (again["rounds"]["seconds"] > 0.5 * dt["rounds"]["seconds"]).all()  # not of reading
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 # JAX warns if another test has loaded it; the children do not use it.
 @pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning")
@@ -140,56 +117,46 @@ def readable(dt):
     ("name", "n_kills"),
     [("compiled", 2), *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS)],
 )
-def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills, monkeypatch):
+def test_killed_at_random_moments(path, tasks_run, name, n_kills, monkeypatch):
+    """In processes of its own. Nothing that is committed is run again, and the end is the same."""
     # A child cannot start workers by a server that its parent started.
-    monkeypatch.setattr(workers, "_context", lambda: multiprocessing.get_context("fork"))
-    expected = whole(name)
+    context = multiprocessing.get_context("fork")
+    monkeypatch.setattr(workers, "_context", lambda: context)
+    expected, options = whole(name), CALLS[name] | {"store": path}
     started = time.perf_counter()
-    whole_again = pm.sample_bdmc(model, **CALLS[name])
-    longest = 1.5 * (time.perf_counter() - started)
-    assert_same(whole_again, expected)
-    options = CALLS[name] | dict(store=path)
-    rng = np.random.default_rng(n_kills)
-    killed_until_done(model, options, path, tasks_run, rng, n_kills, longest)
+    assert_same(pm.sample_bdmc(normal(), **CALLS[name]), expected)
+    longest, rng = 1.5 * (time.perf_counter() - started), np.random.default_rng(n_kills)
+    for kill in [True] * n_kills + [False]:
+        before, n_run = committed(path), len(tasks_run())
+        child = context.Process(target=pm.sample_bdmc, args=[normal()], kwargs=options)
+        child.start()
+        child.join(longest * rng.random() if kill else None)
+        child.kill()
+        child.join()
+        assert before.isdisjoint(tasks_run()[n_run:])
+        if (path / "result.nc").exists():
+            readable(shown(path))
+    assert child.exitcode == 0
     assert_same(shown(path), expected)
-    assert_same(pm.sample_bdmc(model, **options), expected)
+    assert_same(pm.sample_bdmc(normal(), **options), expected)
 
 
-def annealed(distance=3.0, **options):
+def annealed(distance=3.0, chains=200, random_seed=1, **options):
     """A call without a model: two tasks each way, of 100 chains, in milliseconds."""
     system = bdmc.testsystems.BimodalGaussian(2, distance)
-    options = dict(chains=200, temperatures=5, random_seed=1, cores=1) | options
-    return bdmc.anneal(system, **options, progressbar=False)
+    options |= {"temperatures": 5, "cores": 1, "progressbar": False}
+    return bdmc.anneal(system, chains=chains, random_seed=random_seed, **options)
 
 
-def test_more_chains_are_only_those(path, tasks_run):
+def test_more_chains_are_only_those_and_the_seed_is_that_of_the_store(path, tasks_run):
     annealed(store=path)
     n_run = len(tasks_run())
-    grown = annealed(chains=300, store=path)
-    assert len(tasks_run()) - n_run == 2
-    expected = annealed(chains=300)
+    grown, expected = annealed(chains=300, store=path), annealed(chains=300)
     assert_same(grown, expected)
     assert_same(shown(path), expected)
-
-
-def test_without_a_seed_it_is_that_of_the_store(path, tasks_run):
-    first = annealed(random_seed=None, store=path)
-    n_run = len(tasks_run())
-    assert_same(annealed(random_seed=None, store=path), first)
-    assert len(tasks_run()) == n_run
-
-
-SMALL = dict(
-    chains=2, temperatures=5, path="prior", simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
-    progressbar=False,
-)  # fmt: skip
-
-
-@cache
-def normal(sd=1.0, observed=0.5):
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, sd), observed=observed)
-    return model
+    assert len(tasks_run()) - n_run == 2 + 6
+    assert_same(annealed(chains=300, random_seed=None, store=path), expected)
+    assert len(tasks_run()) - n_run == 2 + 6
 
 
 @pytest.fixture(scope="module")
@@ -207,24 +174,28 @@ def begun(finished, path):
 @pytest.mark.parametrize(
     ("model", "change", "message"),
     [
-        (dict(sd=2.0), {}, r"another x \(variable of the model\), y \(variable"),
-        (dict(observed=0.6), {}, r"another y \(variable of the model\)\. "),
-        ({}, dict(temperatures=6), r"another temperatures \(argument\)\. "),
-        ({}, dict(simulate=bdmc.FromPrior(datasets=2)), r"another simulate \(argument\)\. "),
-        ({}, dict(random_seed=2), r"another random_seed \(argument\)\. "),
+        ({"sd": 2.0}, {}, r"another x \(variable of the model\), y \(variable"),
+        ({"observed": 0.6}, {}, r"another y \(variable of the model\)\. "),
+        ({}, {"temperatures": 6}, r"another temperatures \(argument\)\. "),
+        ({}, {"simulate": bdmc.FromPrior(datasets=2)}, r"another simulate \(argument\)\. "),
+        ({}, {"random_seed": 2}, r"another random_seed \(argument\)\. "),
+        ({}, "version", r"another pymc \(version\)\. "),
+        ({}, "damage", r"^store: .*origin\.npz .*\. Restore it from a copy"),
+        ({}, "loss", r"^store: .*origin\.npz .*\. Restore it from a copy"),
     ],
 )
-def test_another_origin_is_refused_by_name(begun, model, change, message):
+def test_another_origin_is_refused_by_name(begun, model, change, message, monkeypatch):
     before = committed(begun)
+    if change == "version":
+        monkeypatch.setattr(pm, "__version__", "0.0")
+    elif change == "damage":
+        (begun / "origin.npz").write_bytes(b"{}")
+    elif change == "loss":
+        os.unlink(begun / "origin.npz")
+    options = SMALL | (change if isinstance(change, dict) else {})
     with pytest.raises(ValueError, match=message):
-        pm.sample_bdmc(normal(**model), **SMALL | change, store=begun)
+        pm.sample_bdmc(normal(**model), **options, store=begun)
     assert committed(begun) == before
-
-
-def test_other_versions_are_refused_by_name(begun, monkeypatch):
-    monkeypatch.setattr(pm, "__version__", "0.0")
-    with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
-        pm.sample_bdmc(normal(), **SMALL, store=begun)
 
 
 def test_places_that_cannot_be_are_errors_and_left_alone(tmp_path):
@@ -282,17 +253,16 @@ def test_a_changed_bit_of_a_header_is_seen(tmp_path, monkeypatch):
 
 
 def test_damaged_files_are_computed_again(begun, tasks_run, caplog):
-    expected = shown(begun)
-    for name in ("3.0.0.1.0", "simulated"):
+    expected, names = shown(begun), ("3.0.0.1.0", "simulated")
+    for name in names:
         damaged = begun / "runs" / f"{name}.npz"
         damaged.write_bytes(damaged.read_bytes().replace(b"<f8", b"<f4", 1))
-    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
-    for name in ("3.0.0.1.0", "simulated"):
-        assert f"{name}.npz is damaged (the checksum of arr_" in caplog.text
+    for is_damaged in (True, False):
+        caplog.clear()
+        assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+        told = [f"{name}.npz is damaged (the checksum of arr_" in caplog.text for name in names]
+        assert told == [is_damaged, is_damaged]
     assert tasks_run() == ["3.0.0.1.0"]
-    caplog.clear()
-    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
-    assert "damaged" not in caplog.text
 
 
 def n_wrong_readings(path, dt, monkeypatch):
@@ -300,15 +270,13 @@ def n_wrong_readings(path, dt, monkeypatch):
     monkeypatch.setattr(store.time, "perf_counter", lambda: 0.0)
     store.open_store(path, {}, 1).show(lambda: dt)
     file, n = path / "result.nc", 0
-    whole, value = file.read_bytes(), dt["real"]["log_weight"].values.tobytes()
-    place = whole.index(value)
+    content, value = file.read_bytes(), dt["real"]["log_weight"].values.tobytes()
+    place = content.index(value)
     for damaged in damages(value, 1):
         if len(damaged) == len(value):
-            file.write_bytes(whole[:place] + damaged + whole[place + len(value) :])
-            try:
+            file.write_bytes(content[:place] + damaged + content[place + len(value) :])
+            with suppress(OSError, RuntimeError):
                 n += not shown(path)["real"]["log_weight"].equals(dt["real"]["log_weight"])
-            except (OSError, RuntimeError):
-                continue
     return n
 
 
@@ -319,15 +287,6 @@ def test_damage_of_the_result_is_an_error_for_readers(tmp_path, monkeypatch):
     write = xr.DataTree.to_netcdf
     monkeypatch.setattr(xr.DataTree, "to_netcdf", lambda *args, encoding, **more: write(*args))
     assert n_wrong_readings(tmp_path / "broken", dt, monkeypatch) > 0
-
-
-@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{}"), os.unlink])
-def test_a_store_that_cannot_say_whose_it_is_is_refused(begun, damage):
-    damage(begun / "origin.npz")
-    there = committed(begun)
-    with pytest.raises(ValueError, match=r"^store: .*origin\.npz .*\. Restore it from a copy"):
-        pm.sample_bdmc(normal(), **SMALL, store=begun)
-    assert committed(begun) == there
 
 
 def begin_and_wait(path, started):
@@ -411,15 +370,16 @@ def test_nothing_is_unpickled(begun, monkeypatch):
         store.read_record(begun / "runs" / f"{name}.npz")
 
 
+class Killed(BaseException):
+    pass
+
+
 def test_readers_see_one_result_or_the_next(path, monkeypatch):
     """Whatever the moment at which the writer is stopped: the last step is one `os.replace`."""
     first, replace = annealed(store=path), os.replace
 
-    class Killed(BaseException):
-        pass
-
     def killed(new, old):
-        if Path(old).name == "result.nc":
+        if old.name == "result.nc":
             raise Killed
         replace(new, old)
 
@@ -435,27 +395,27 @@ def test_readers_see_one_result_or_the_next(path, monkeypatch):
 
 
 def test_the_result_is_written_as_often_as_takes_its_share(begun, monkeypatch):
+    """A minute after that of an earlier call, and so that 3 seconds are a hundredth of the time."""
     now = [1000.0]
     monkeypatch.setattr(store.time, "perf_counter", lambda: now[0])
     continued = store.open_store(begun, store.read_record(begun / "origin.npz")[0], None)
-    assert not continued.is_due  # there is one
-    now[0] += 60
-    assert continued.is_due
 
     def slow():
         now[0] += 3.0
         return xr.DataTree()
 
-    continued.show(slow)
-    now[0] += 100 * 3.0 - 1
-    assert not continued.is_due
-    now[0] += 1
-    assert continued.is_due
+    due = [continued.is_due]
+    for seconds in (60, 100 * 3.0 - 1, 1):
+        now[0] += seconds
+        due.append(continued.is_due)
+        if seconds == 60:
+            continued.show(slow)
+    assert due == [False, True, False, True]
 
 
-def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
+def test_the_callback_is_told_what_ctrl_c_would_return():
     told = []
-    result = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
+    result = pm.sample_bdmc(normal(), **CALLS["compiled"], callback=told.append)
     groups = ("real", "forward", "reverse")
     finished = [sum(int(dt[g]["log_weight"].notnull().sum()) for g in groups) for dt in told]
     assert finished == list(range(1, 13))
