@@ -1,9 +1,6 @@
 """Ctrl-C in every phase: what is finished is kept, and before that nothing swallows it."""
 
-import multiprocessing
-import os
 import signal
-import sys
 import threading
 import time
 from _thread import interrupt_main
@@ -15,16 +12,13 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
-from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.call import prepare, session, tree
+from pymc_bdmc.call import session, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask
-from pymc_bdmc.run import workers
 from pymc_bdmc.testbeds import tempering
 from tests.call.test_sampling import normal_model
 
-SMALL = dict(
-    chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
-)
+SMALL = {"chains": 2, "temperatures": 10, "simulate": bdmc.FromPrior(1)}
+SMALL |= {"random_seed": 1, "progressbar": False, "cores": 1}
 
 
 def press():
@@ -32,12 +26,11 @@ def press():
 
 
 def pressing(function, times=1):
-    """The function, before which Ctrl-C is pressed the first time it is called."""
-    pressed = []
+    """The function, before which Ctrl-C is pressed so often the first time it is called."""
+    left = iter(range(times))
 
     def wrapped(*args, **kwargs):
-        while len(pressed) < times:
-            pressed.append(True)
+        for _ in left:
             press()
         return function(*args, **kwargs)
 
@@ -57,8 +50,13 @@ def test_the_first_is_a_flag_and_the_second_raises():
 
 
 @pytest.mark.parametrize("block", [interruptible, nothing_to_keep])
-def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch, block):
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def test_who_ignores_ctrl_c_goes_on_ignoring_it_and_other_threads_leave_signals_alone(block):
+    before, seen = signal.signal(signal.SIGINT, signal.SIG_IGN), []
+
+    def work():
+        with block():
+            seen.append(signal.getsignal(signal.SIGINT))
+
     try:
         with block() as stop:
             press()
@@ -66,16 +64,6 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch, block):
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.parametrize("block", [interruptible, nothing_to_keep])
-def test_other_threads_leave_signals_alone(block):
-    before, seen = signal.getsignal(signal.SIGINT), []
-
-    def work():
-        with block():
-            seen.append(signal.getsignal(signal.SIGINT))
-
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
@@ -171,10 +159,9 @@ def test_in_the_fit_of_the_hyperparameters(monkeypatch):
 @pytest.mark.parametrize("task", [PilotTask, AnnealTask])
 def test_before_any_chain_is_finished(monkeypatch, task, step):
     monkeypatch.setattr(task, "run", pressing(task.run))
+    options = SMALL | {"chains": 100, "temperatures": 1_000_000, "step": step}
     with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
-        pm.sample_bdmc(
-            normal_model(), step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000}
-        )
+        pm.sample_bdmc(normal_model(), **options)
 
 
 def test_in_the_conversion_of_the_result(monkeypatch):
@@ -190,69 +177,12 @@ def test_in_the_conversion_of_the_result(monkeypatch):
         pm.sample_bdmc(normal_model(), **SMALL)
 
 
-PHASES = {
-    "make_engine": (session, 0.1), "_fit": (prepare.Sets, 0.1), "Annealing": (prepare, 0.1),
-    "anneal_in_rounds": (tree, 0.7), "to_datatree": (tree, 0.03),
-}  # fmt: skip
-"""Module in which each phase is patched, and the most seconds before Ctrl-C."""
-
-
-def outcome_of_ctrl_c(phase, step, seconds):
-    """Press Ctrl-C so long after the phase begins; return whether the call kept runs or raised."""
-    home, _ = PHASES[phase]
-    function, finished = getattr(home, phase), ChainProgress.finished
-    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
-    n_finished = 0
-
-    def begun(*args, **kwargs):
-        timer.start()
-        return function(*args, **kwargs)
-
-    def count(self, group, *args):
-        nonlocal n_finished
-        n_finished += group != "scouts"
-        finished(self, group, *args)
-
-    endless = phase == "anneal_in_rounds"
-    simulation = bdmc.FromHyperparameters if phase == "_fit" else bdmc.FromPrior
-    with pytest.MonkeyPatch.context() as patch, pm.Model() as model:
-        patch.setattr(home, phase, begun)
-        patch.setattr(ChainProgress, "finished", count)
-        pm.Normal("y", pm.Normal("x", shape=3), observed=np.ones(3))
-        try:
-            dt = pm.sample_bdmc(
-                model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
-                simulate=simulation(datasets=2), step=step, random_seed=1, progressbar=False,
-            )  # fmt: skip
-            timer.cancel()
-        except KeyboardInterrupt:
-            assert n_finished == 0
-            return f"{phase} raised"
-    assert len(bdmc.summary(dt)) > 0
-    is_whole = all(dt[group]["log_weight"].notnull().all() for group in ("forward", "reverse"))
-    assert dt.attrs["interrupted"] or (is_whole and not endless)
-    return f"{phase} kept"
-
-
-def try_every_phase(seed, outcomes):
-    """In a process of its own, with workers that are forks, too."""
-    workers._context = lambda: multiprocessing.get_context("fork")
-    rng = np.random.default_rng(seed)
-    for phase in PHASES:
-        outcomes.put(outcome_of_ctrl_c(phase, None, PHASES[phase][1] * rng.random()))
-    for phase in ("Annealing", "anneal_in_rounds"):
-        outcomes.put(outcome_of_ctrl_c(phase, pm.Metropolis, PHASES[phase][1] * rng.random()))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
-def test_at_random_moments_of_every_phase():
-    """Pressed in each phase, a run ends: before a chain is finished, by raising. One is endless."""
-    context = multiprocessing.get_context("fork")
-    outcomes = context.SimpleQueue()
-    child = context.Process(target=try_every_phase, args=[1, outcomes])
-    child.start()
-    child.join()
-    assert child.exitcode == 0
-    found = [outcomes.get() for _ in range(len(PHASES) + 2)]
-    assert "make_engine raised" in found
-    assert "to_datatree kept" in found
+@pytest.mark.parametrize(("step", "cores"), [(None, 2), (pm.Metropolis, 1)])
+def test_an_endless_call_ends_with_what_is_finished(step, cores, ctrl_c_after):
+    """Threads of compiled code end at once, too."""
+    options = SMALL | {"step": step, "cores": cores, "chains": 4, "path": "prior"}
+    pm.sample_bdmc(normal_model(), **options)  # compiles
+    with ctrl_c_after(1.0):
+        dt = pm.sample_bdmc(normal_model(), **options, target_gap=1e-15)
+    assert dt.attrs["interrupted"] == 1
+    assert np.isfinite(bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"])

@@ -14,24 +14,21 @@ from pymc_bdmc.call.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.call.session import Session
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.run.tasks import PilotTask
-from tests.models import beta_bernoulli, conjugate_regression
+from tests.call.test_sampling import normal_model
+from tests.models import small_regression
 
-OPTIONS = dict(
-    chains=16, particles=1, temperatures=20, path="prior",
-    simulate=bdmc.FromPrior(1), random_seed=5,
-    progressbar=False,
-)  # fmt: skip
+SEED = {"random_seed": 5, "progressbar": False, "cores": 1, "path": "prior"}
+OPTIONS = {"chains": 4, "particles": 1, "temperatures": 20, "simulate": bdmc.FromPrior(1)} | SEED
 TARGET = 1.0
 
 
-@pytest.fixture(scope="module")
-def model():
-    return conjugate_regression(d=5, n=40)[0]
+def sample(**options):
+    return pm.sample_bdmc(small_regression()[0], **OPTIONS | options)
 
 
 @pytest.fixture(scope="module")
-def result(model):
-    return pm.sample_bdmc(model, target_gap=TARGET, **OPTIONS)
+def result():
+    return sample(target_gap=TARGET, chains=16)
 
 
 def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
@@ -52,15 +49,26 @@ def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(
     assert np.unique(weights).size == weights.size  # every round has streams of its own
 
 
+def test_confidence_is_spent_over_the_rounds(result):
+    """Round r and its confirmation may each use 2^-(r + 1) of the failure probability."""
+    spent = bdmc.certified(result, 0.95)
+    alone = result.copy()
+    alone.attrs["rounds"] = 0
+    share = 1 - 0.05 / 2 ** (result.attrs["rounds"] + 1)
+    for side in ("lower", "upper"):
+        np.testing.assert_allclose(spent[side], bdmc.certified(alone, share)[side])
+    assert (spent["lower"] < bdmc.certified(alone, 0.95)["lower"]).all()
+
+
 @pytest.mark.parametrize(
     ("simulate", "renewed"),
     [(bdmc.FromPrior(2), True), (bdmc.Given({"beta": np.ones(5)}, {"y": np.ones(40)}), False)],
 )
-def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulate, renewed):
+def test_the_confirming_round_has_new_data_where_there_can_be_any(simulate, renewed):
     """The first round is that of a call without a target."""
-    options = OPTIONS | {"simulate": simulate, "chains": 4, "real_data": False}
-    single = pm.sample_bdmc(model, **options)
-    confirmed = pm.sample_bdmc(model, target_gap=1e3, **options)
+    single, confirmed = (
+        sample(simulate=simulate, real_data=False, target_gap=gap) for gap in (None, 1e3)
+    )
     weights = confirmed["rounds"]["forward_log_weight"]
     np.testing.assert_array_equal(weights[0], single["forward"]["log_weight"])
     assert not np.intersect1d(weights[0], weights[1]).size
@@ -95,13 +103,15 @@ class GaussianWork:
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
-        sides = [
-            Side("forward", 1, {}, self.tuning, chains),
-            Side("reverse", 1, {}, self.tuning, chains, sources=[source]),
-        ]  # fmt: skip
+        forward = Side("forward", 1, {}, self.tuning, chains)
+        reverse = Side("reverse", 1, {}, self.tuning, chains, sources=[source])
         options = CallOptions(target_gap=target, **limits, progressbar=False)
-        plan = Plan(sides=sides, schedules=[bdmc.schedules.linear(2)])
+        plan = Plan(sides=[forward, reverse], schedules=[bdmc.schedules.linear(2)])
         return anneal_in_rounds(Session(options, None, self, seed, stop=None), plan, result=None)
+
+
+def sizes(rounds):
+    return [(each.schedule.n_temperatures, each.confirms) for each in rounds]
 
 
 def test_the_result_is_not_chosen_for_its_noise():
@@ -125,117 +135,25 @@ def test_the_result_is_not_chosen_for_its_noise():
     assert (sums[:, 1] > 0.1).any()  # it is reported whatever it finds
 
 
-def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
-    """By a clock on which a round of T temperatures takes T seconds."""
+def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch, caplog):
+    """By a clock on which a round of T temperatures takes T seconds, or a limit of temperatures."""
     now = [0.0]
-    run = GaussianWork.run
 
-    def timed(self, tasks):
-        now[0] += len(tasks[0].betas) - 1
-        yield from run(self, tasks)
+    class Timed(GaussianWork):
+        def run(self, tasks):
+            now[0] += len(tasks[0].betas) - 1
+            yield from super().run(tasks)
 
-    monkeypatch.setattr(GaussianWork, "run", timed)
     monkeypatch.setattr("pymc_bdmc.call.rounds.time.perf_counter", lambda: now[0])
-
-    def sizes(target, max_time):
-        rounds = GaussianWork().rounds(target, max_time=max_time, chains=8)
-        return [(each.schedule.n_temperatures, each.confirms) for each in rounds]
-
-    assert sizes(1e-9, 14) == [(2, False), (4, False)]  # 2 + 4 + 8 is 14, but not twice 8
-    assert sizes(1e-9, 22) == [(2, False), (4, False), (8, False)]
-    assert sizes(1e9, 0.1) == [(2, False), (2, True)]  # never unconfirmed
-
-
-LADDER = OPTIONS | {"temperatures": [20, 30, 80], "chains": 8}
-
-
-def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, monkeypatch):
-    """Pilots are made once. Nothing is chosen, so no confidence is spent."""
-    made, run = [], PilotTask.run
-
-    def counted(self, engine):
-        made.append(tuple(next(iter(self.data.values()))))
-        return run(self, engine)
-
-    monkeypatch.setattr(PilotTask, "run", counted)
-    dt = pm.sample_bdmc(model, **LADDER)
-    assert len(set(made)) == len(made) == 2  # the real and the simulated data
-    rounds = dt["rounds"]
-    assert rounds["temperatures"].values.tolist() == LADDER["temperatures"]
-    assert not (rounds["meets_target"] | rounds["confirms"]).any()
-    weights = {group: rounds[f"{group}_log_weight"] for group in ("forward", "reverse", "real")}
-    for group, rungs in weights.items():
-        np.testing.assert_array_equal(rungs[-1], dt[group]["log_weight"])
-        dims = dt[group]["log_weight"].dims
-        assert rungs.dims == ("round", *(("real_chain",) if group == "real" else dims))
-        assert np.unique(rungs).size == rungs.size  # streams of their own
-    assert dt.attrs["rounds"] == 0
-    gaps = (weights["reverse"] - weights["forward"]).mean(["dataset", "chain"])
-    np.testing.assert_allclose(rounds["jeffreys_bound"], gaps)
-    assert (np.diff(gaps) < 0).all()
-
-
-def test_a_ladder_on_the_real_data_alone_with_a_named_schedule(model):
-    """The first rung is that of any other call."""
-    alone = LADDER | {"simulate": None, "schedule": "sigmoid"}
-    dt = pm.sample_bdmc(model, **alone)
-    assert set(dt["rounds"].data_vars).isdisjoint({"forward_log_weight", "reverse_log_weight"})
-    assert dt["rounds"]["real_log_weight"].sizes == {"round": 3, "real_chain": 8}
-    assert dt["rounds"]["jeffreys_bound"].isnull().all()
-    np.testing.assert_array_equal(dt["real"]["beta"], bdmc.schedules.sigmoid(80).betas)
-    single = pm.sample_bdmc(model, **alone | {"temperatures": 20})["real"]["log_weight"]
-    np.testing.assert_array_equal(dt["rounds"]["real_log_weight"][0], single)
-
-
-def test_confidence_is_spent_over_the_rounds(result):
-    """Round r and its confirmation may each use 2^-(r + 1) of the failure probability."""
-    spent = bdmc.certified(result, 0.95)
-    alone = result.copy()
-    alone.attrs["rounds"] = 0
-    share = 1 - 0.05 / 2 ** (result.attrs["rounds"] + 1)
-    for side in ("lower", "upper"):
-        np.testing.assert_allclose(spent[side], bdmc.certified(alone, share)[side])
-    assert (spent["lower"] < bdmc.certified(alone, 0.95)["lower"]).all()
-
-
-def test_schedules_are_adapted_to_forward_chains_only(model, monkeypatch):
-    """Other reverse chains, the same schedule: what depends on θ* may not shape the kernel."""
-    seen = []
-    run = AnnealTask.run
-
-    def shifted(self, engine):
-        chain = run(self, engine)
-        if self.start is not None:
-            chain.log_likelihood[:] -= 50.0
-        else:
-            seen.append(self.betas)
-        return chain
-
-    options = OPTIONS | {"target_gap": 1e-3, "max_temperatures": 40, "chains": 4}
-    plain = pm.sample_bdmc(model, **options)
-    monkeypatch.setattr(AnnealTask, "run", shifted)
-    pm.sample_bdmc(model, **options)
-    np.testing.assert_array_equal(seen[-1], plain["forward"]["beta"])
-
-
-def test_limits_end_the_rounds(caplog):
-    rounds = GaussianWork().rounds(1e-9, max_temperatures=5)
-    found = [(each.schedule.n_temperatures, each.confirms) for each in rounds]
-    assert found == [(2, False), (4, False)]
+    two, four, eight = (2, False), (4, False), (8, False)
+    for target, limits, expected in [
+        (1e-9, {"max_time": 14}, [two, four]),  # 2 + 4 + 8 is 14, but not twice 8
+        (1e-9, {"max_time": 22}, [two, four, eight]),
+        (1e9, {"max_time": 0.1}, [two, (2, True)]),  # never unconfirmed
+        (1e-9, {"max_temperatures": 5}, [two, four]),
+    ]:
+        assert sizes(Timed().rounds(target, chains=8, **limits)) == expected
     assert "not reached within max_temperatures=5: the result is the last round" in caplog.text
-
-
-def test_a_target_has_as_many_particles_as_it_needs(model):
-    options = dict(
-        chains=2, simulate=bdmc.FromPrior(1), real_data=False, path="prior", max_time=1e-6,
-        random_seed=1, progressbar=False,
-    )  # fmt: skip
-    found = {gap: pm.sample_bdmc(model, target_gap=gap, **options) for gap in (1.0, 0.1, 0.01)}
-    particles = {gap: dt.attrs["particles"] for gap, dt in found.items()}
-    squared = float(found[0.1]["forward"]["thermodynamic_length"][0]) ** 2
-    assert particles == {1.0: 4, 0.1: np.ceil(squared / (100 * 0.1)), 0.01: 32}
-    assert 4 < particles[0.1] < 32
-    assert found[0.1]["forward"].sizes["beta"] - 1 == 100
 
 
 def test_a_gap_below_zero_does_not_make_up_for_its_error():
@@ -249,13 +167,71 @@ def test_a_gap_below_zero_does_not_make_up_for_its_error():
     assert twin_stops > 0
 
 
+def test_a_ladder_holds_every_rung_and_the_last_is_the_result(monkeypatch):
+    """Pilots are made once. Nothing is chosen, so no confidence is spent."""
+    made, run = [], PilotTask.run
+
+    def counted(self, engine):
+        made.append(tuple(next(iter(self.data.values()))))
+        return run(self, engine)
+
+    monkeypatch.setattr(PilotTask, "run", counted)
+    dt = sample(temperatures=[20, 30, 80], chains=8)
+    assert len(set(made)) == len(made) == 2  # the real and the simulated data
+    rounds = dt["rounds"]
+    assert rounds["temperatures"].values.tolist() == [20, 30, 80]
+    assert not (rounds["meets_target"] | rounds["confirms"]).any()
+    weights = {group: rounds[f"{group}_log_weight"] for group in ("forward", "reverse", "real")}
+    for group, rungs in weights.items():
+        np.testing.assert_array_equal(rungs[-1], dt[group]["log_weight"])
+        dims = dt[group]["log_weight"].dims
+        assert rungs.dims == ("round", *(("real_chain",) if group == "real" else dims))
+        assert np.unique(rungs).size == rungs.size  # streams of their own
+    assert dt.attrs["rounds"] == 0
+    gaps = (weights["reverse"] - weights["forward"]).mean(["dataset", "chain"])
+    np.testing.assert_allclose(rounds["jeffreys_bound"], gaps)
+    assert (np.diff(gaps) < 0).all()
+
+
+def test_schedules_are_adapted_to_forward_chains_only(monkeypatch):
+    """Other reverse chains, the same schedule: what depends on θ* may not shape the kernel."""
+    seen = []
+    run = AnnealTask.run
+
+    def shifted(self, engine):
+        chain = run(self, engine)
+        if self.start is not None:
+            chain.log_likelihood[:] -= 50.0
+        else:
+            seen.append(self.betas)
+        return chain
+
+    options = {"target_gap": 1e-3, "max_temperatures": 40}
+    plain = sample(**options)
+    monkeypatch.setattr(AnnealTask, "run", shifted)
+    sample(**options)
+    np.testing.assert_array_equal(seen[-1], plain["forward"]["beta"])
+
+
+def test_a_target_has_as_many_particles_as_it_needs():
+    options = {"chains": 2, "particles": None, "temperatures": None, "max_time": 1e-6}
+    found = {gap: sample(target_gap=gap, real_data=False, **options) for gap in (1.0, 0.1, 0.01)}
+    particles = {gap: dt.attrs["particles"] for gap, dt in found.items()}
+    squared = float(found[0.1]["forward"]["thermodynamic_length"][0]) ** 2
+    assert particles == {1.0: 4, 0.1: np.ceil(squared / (100 * 0.1)), 0.01: 32}
+    assert 4 < particles[0.1] < 32
+    assert found[0.1]["forward"].sizes["beta"] - 1 == 100
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
-    [({"target_gap": 1e-3}, "the result is the last finished round"),
-     ({"target_gap": 1e3}, "the round that met the target, and no new round has confirmed"),
-     ({"temperatures": [20, 30]}, "the result is the last finished round")],
-)  # fmt: skip
-def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, more, message):
+    [
+        ({"target_gap": 1e-3}, "the result is the last finished round"),
+        ({"target_gap": 1e3}, "the round that met the target, and no new round has confirmed"),
+        ({"temperatures": [20, 30]}, "the result is the last finished round"),
+    ],
+)
+def test_ctrl_c_in_a_later_round_returns_the_round_before(monkeypatch, more, message):
     started, run = [], AnnealTask.run
 
     def interrupted(self, engine):
@@ -265,8 +241,7 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
-    options = OPTIONS | {"cores": 1, "chains": 4}
-    dt = pm.sample_bdmc(model, **options | more)
+    dt = sample(**more)
     assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
     assert dt.attrs["rounds"] == ("target_gap" in more)
@@ -280,10 +255,8 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
 
 
 def test_step_methods_take_an_adaptive_schedule_and_a_target():
-    dt = pm.sample_bdmc(
-        beta_bernoulli()[0], target_gap=1e-3, max_temperatures=40, schedule="adaptive",
-        step=pm.Metropolis, **OPTIONS | {"chains": 4, "cores": 1},
-    )  # fmt: skip
+    options = OPTIONS | {"target_gap": 1e-9, "max_temperatures": 40, "schedule": "adaptive"}
+    dt = pm.sample_bdmc(normal_model(), step=pm.Metropolis, **options)
     assert dt.attrs["schedule"] == "adaptive"
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
-    assert dt["forward"]["thermodynamic_length"].values[0] > 1
+    assert dt["forward"]["thermodynamic_length"].values[0] > 0
