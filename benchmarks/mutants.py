@@ -36,7 +36,7 @@ FAULTS = [
     Fault(
         "the sign of log w", "run/loop.py",
         "log_weight + increments[t] * ell", "log_weight - increments[t] * ell",
-        "systems/test_conjugate.py systems/test_finite.py",
+        "systems/test_continuous.py",
     ),
     Fault(
         "each weight one temperature late", "run/chain.py",

@@ -19,9 +19,8 @@ Y = 1 + 2 * TIMES + 0.3 * np.sin(9 * np.arange(12))
 ALPHA = 1e-4
 
 
-def model(noise=0.0, fails_beyond=np.inf):
-    """A line by a "solver" whose calls are listed, and the exact log ML."""
-    calls = []
+def model(calls, noise=0.0, fails_beyond=np.inf):
+    """A line by a "solver" that lists its calls."""
 
     @wrap_py([pt.dscalar, pt.dscalar], [pt.dvector])
     def solve(level, slope):
@@ -33,49 +32,38 @@ def model(noise=0.0, fails_beyond=np.inf):
     with pm.Model() as made:
         level, slope = pm.Normal("level", 0, 3), pm.Normal("slope", 0, 3)
         pm.Normal("y", solve(level, slope), 0.3, observed=Y)
-    rows = np.stack([np.ones(12), TIMES])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("noise", "simulate", "most"),
+    [(1e-4, None, 3000), (0.0, bdmc.FromHyperparameters(datasets=5), 15_000)],
+)
+def test_a_near_normal_posterior_takes_few_evaluations(noise, simulate, most, caplog):
+    """With simulated data too, and with a solver that has tolerances of its own."""
+    rows, calls = np.stack([np.ones(12), TIMES]), []
     covariance = 0.09 * np.eye(12) + 9 * rows.T @ rows
-    return made, calls, stats.multivariate_normal.logpdf(Y, np.zeros(12), covariance)
-
-
-def run(made, **options):
-    return bdmc.sample_bdmc(made, random_seed=2, cores=1, progressbar=False, **options)
-
-
-@pytest.mark.parametrize("noise", [0.0, 1e-4])
-def test_a_near_normal_posterior_takes_few_evaluations(noise, caplog):
-    made, calls, exact = model(noise)
+    exact = stats.multivariate_normal.logpdf(Y, np.zeros(12), covariance)
     with caplog.at_level(logging.INFO, "pymc.bdmc"):
-        found = bdmc.log_ml(run(made, simulate=None))
+        dt = bdmc.sample_bdmc(
+            model(calls, noise), simulate=simulate, random_seed=2, cores=1, progressbar=False
+        )
+    found = bdmc.log_ml(dt)
     assert found.valid
     assert abs(found.value - exact) < stats.norm.isf(ALPHA / 2) * found.error
     assert found.error < 0.05
-    assert len(calls) <= 3000
+    assert len(calls) <= most
     assert "evaluations of the density on each data set" in caplog.text
-
-
-def test_the_default_simulates_data_too():
-    made, calls, exact = model()
-    dt = run(made, simulate=bdmc.FromHyperparameters(datasets=5))
-    found = bdmc.log_ml(dt)
-    assert dt["forward"].sizes["dataset"] == 5
-    assert found.valid
-    assert abs(found.value - exact) < stats.norm.isf(ALPHA / 2) * found.error
-    assert len(calls) < 15_000
 
 
 def test_the_error_of_a_solver_is_told_as_the_user_wrote_it():
     """Prior draws reach it, and compiled code cannot raise it."""
-    made, *_ = model(fails_beyond=2.0)
     with pytest.raises(ArithmeticError, match="no solution at"):
-        run(made, simulate=None)
+        bdmc.sample_bdmc(model([], fails_beyond=2.0), simulate=None, progressbar=False)
 
 
 def normal(precision, noise=0.0):
-    def log_density(theta):
-        return -0.5 * theta @ precision @ theta + noise * np.sin(1e7 * theta.sum()), None
-
-    return log_density
+    return lambda x: (-0.5 * x @ precision @ x + noise * np.sin(1e7 * x.sum()), None)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
@@ -84,16 +72,15 @@ def test_the_shape_of_a_narrow_normal_density_is_found_by_values(noise):
     deviations = np.array([1.0, 0.1, 0.01])
     covariance = np.outer(deviations, deviations) * (0.1 * np.eye(3) + 0.9)
     starts = np.random.default_rng(1).normal(size=(16, 3)) * 3.0
-    unit = Metric(np.full(3, 3.0), np.zeros((0, 3)), np.zeros(0))
+    wide = Metric(np.full(3, 3.0), np.zeros((0, 3)), np.zeros(0))
     density = normal(np.linalg.inv(covariance), noise)
-    found = find_modes(density, starts, unit, 16, 1e6, has_gradient=False)
+    found = find_modes(density, starts, wide, 16, 1e6, has_gradient=False)
     assert found.is_all
     assert len(found.reference.locations) == 1
-    wider = 1.1 * covariance
     at = np.random.default_rng(2).multivariate_normal(np.zeros(3), covariance, size=400)
     away, twin = (
         np.abs(found.reference.log_density(at) - stats.multivariate_normal.logpdf(at, cov=each))
-        for each in (covariance, wider)
+        for each in (covariance, 1.1 * covariance)
     )
     assert away.max() < (0.02 if noise == 0 else 1.5)
     assert noise or twin.max() > 0.02
