@@ -2,18 +2,15 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from dask import config
 from distributed import Client, LocalCluster
 
@@ -22,8 +19,8 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.run import workers
 from pymc_bdmc.run.workers import open_workers
+from tests.call.test_sampling import normal_model
 from tests.call.test_store import assert_same, committed
-from tests.models import conjugate_regression
 
 OPTIONS = dict(
     chains=4, particles=4, temperatures=100, path="prior",
@@ -34,22 +31,15 @@ STEPS = dict(step=pm.Metropolis, particles=1, temperatures=20)
 
 
 @pytest.fixture(scope="module")
-def model():
-    return conjugate_regression(d=3, n=20)[0]
-
-
-@pytest.fixture(
-    scope="module", params=[2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4))]
-)
-def client(request):
-    """Client of workers, forked if possible from a process that has imported the package."""
+def client():
+    """Client of two workers, forked if possible from a process that has imported the package."""
     method = "spawn"
     if sys.platform != "win32":
         method = "forkserver"
         get_context(method).set_forkserver_preload(["distributed", "pymc_bdmc"])
     with (
         config.set({"distributed.worker.multiprocessing-method": method}),
-        LocalCluster(request.param, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -61,11 +51,14 @@ def executor(client):
 
 
 @pytest.mark.parametrize("more", [{}, {"path": None, "simulate": "hyperparameters"}, STEPS])
-def test_same_bits_on_a_cluster(model, executor, more):
-    options = OPTIONS | more
-    expected = pm.sample_bdmc(model, **options, cores=1)
-    assert_same(pm.sample_bdmc(model, **options, cores=2), expected)
-    assert_same(pm.sample_bdmc(model, **options, executor=executor), expected)
+def test_same_bits_on_a_cluster(executor, more, tmp_path):
+    """And every run is committed to a store."""
+    options, path = OPTIONS | more, tmp_path / "run"
+    expected = pm.sample_bdmc(normal_model(), **options, cores=1)
+    there = pm.sample_bdmc(normal_model(), **options, executor=executor, store=path)
+    assert_same(there, expected)
+    n_runs = sum(expected[group]["log_weight"].size for group in ("forward", "reverse", "real"))
+    assert len([name for name in committed(path) if name.startswith("3.")]) == n_runs
 
 
 def test_same_bits_of_lattices_and_boltzmann_machines(executor):
@@ -104,66 +97,6 @@ def test_a_worker_killed_in_the_middle_loses_nothing(executor, tmp_path):
                 (tmp_path / "go").touch()
     assert not unfinished
     assert lost.read_text() != victim
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_killed_worker_and_a_store(model, client, tmp_path):
-    """The result has the same bits, and every run was committed."""
-    expected = pm.sample_bdmc(model, **OPTIONS)
-    workers = list(client.run(os.getpid).values())
-
-    def kill(dt):
-        if workers:
-            os.kill(workers.pop(), signal.SIGKILL)
-            workers.clear()
-
-    path = tmp_path / "run"
-    dt = pm.sample_bdmc(model, **OPTIONS, executor=client.get_executor(), store=path, callback=kill)
-    assert_same(dt, expected)
-    assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 4
-
-
-LONGER = OPTIONS | dict(temperatures=1000, particles=32, chains=40)
-CALLER = """
-import sys
-import pymc as pm
-from distributed import Client
-from tests.engines.test_executors import LONGER
-from tests.models import conjugate_regression
-
-with Client(sys.argv[1]) as client:
-    model = conjugate_regression(d=3, n=20)[0]
-    pm.sample_bdmc(model, **LONGER, executor=client.get_executor(), store=sys.argv[2])
-"""
-
-
-@pytest.mark.slow
-def test_a_caller_killed_at_random_moments(model, client, tmp_path):
-    """Every record stays the file that it was; the cluster serves the next caller."""
-    path, rng = tmp_path / "run", np.random.default_rng(1)
-    command = [sys.executable, "-c", CALLER, client.scheduler.address, str(path)]
-
-    def times():
-        records = committed(path) if path.exists() else ()
-        return {name: (path / "runs" / f"{name}.npz").stat().st_mtime_ns for name in records}
-
-    numbers = []
-    for kill in range(20):
-        before = times()
-        caller = subprocess.Popen(command)
-        while kill % 4 and caller.poll() is None and len(times()) == len(before):
-            time.sleep(0.05)  # three of four come when runs are finished
-        with suppress(subprocess.TimeoutExpired):
-            caller.wait(rng.random())
-        caller.kill()
-        caller.wait()
-        numbers.append(len(times()))
-        assert before.items() <= times().items()
-    assert len(set(numbers)) > 5
-    before = times()
-    assert subprocess.run(command).returncode == 0
-    assert before.items() <= times().items()
-    assert_same(xr.open_datatree(path / "result.nc"), pm.sample_bdmc(model, **LONGER))
 
 
 class Engine:
@@ -228,17 +161,17 @@ def test_many_tasks_are_sent_in_ranges(monkeypatch):
     assert [len(each) for each in places] == [10] * 9 + [5]
 
 
-def test_ctrl_c_asks_for_no_more(model):
+def test_ctrl_c_asks_for_no_more(monkeypatch):
     run, begun = AnnealTask.run, []
 
     def pressed(self, engine):
         begun.append(True)
         return run(self, engine)
 
-    with ThreadPoolExecutor(1) as threads, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AnnealTask, "run", pressed)
+    monkeypatch.setattr(AnnealTask, "run", pressed)
+    with ThreadPoolExecutor(1) as threads:
         dt = pm.sample_bdmc(
-            model, **OPTIONS | dict(chains=100), executor=threads,
+            normal_model(), **OPTIONS | {"chains": 100}, executor=threads,
             callback=lambda dt: signal.raise_signal(signal.SIGINT),
         )  # fmt: skip
     assert dt.attrs["interrupted"] == 1
@@ -258,11 +191,3 @@ def test_a_worker_that_is_not_replaced_is_an_error():
         pytest.raises(RuntimeError, match="A worker ended during a task"),
     ):
         list(pool.run([End()]))
-
-
-def test_cores_beside_an_executor_and_what_is_no_executor_are_refused(model):
-    with ThreadPoolExecutor(1) as threads:
-        with pytest.raises(ValueError, match="cores: the executor has its own workers"):
-            pm.sample_bdmc(model, executor=threads, cores=2)
-        with pytest.raises(TypeError, match=r"executor: a concurrent\.futures\.Executor is needed"):
-            bdmc.lattice.anneal(bdmc.lattice.Ising(4), executor=threads.submit)
