@@ -15,24 +15,7 @@ from pymc_bdmc.estimators import (
     spread_and_tails,
 )
 from pymc_bdmc.results import consistency
-from tests.results.test_summary import tree
-
-BETAS = np.linspace(0, 1, 31)
-
-
-def runs(sd=0.3, real_sd=0.3, datasets=1, n=40, seed=0, y=None):
-    """Log weights whose spread may differ between real and simulated data, and so may log ML."""
-    rng = np.random.default_rng(seed)
-    levels = rng.normal(-20, 2, (datasets, 1))
-    forward = rng.normal(levels - sd**2 / 2, sd, (datasets, n))
-    dt = tree(forward, forward + sd**2, rng.normal(-20 - real_sd**2 / 2, real_sd, n))
-    for group in ("forward", "reverse", "real"):
-        dt[group] = dt[group].dataset.assign_coords(beta=BETAS)
-    if y is not None:
-        dt["observed_data"] = xr.DataTree(xr.Dataset({"y": ("place", y)}))
-        simulated = rng.normal(size=(datasets, len(y)))
-        dt["simulated"] = xr.DataTree(xr.Dataset({"y": (("dataset", "place"), simulated)}))
-    return dt
+from tests.results.trees import runs
 
 
 def test_shifts_are_by_the_estimate_of_the_longest_runs():
@@ -60,24 +43,24 @@ def test_permuted_runs_have_uniform_p_values_where_nothing_differs():
 
 
 def test_ranks_are_uniform_where_data_sets_are_exchangeable():
-    """α = 1e-3: 400 p-values, of which 36 or more are at most 0.05 by chance."""
+    """α = 1e-3: 400 p-values, of which 36 or more are at most 0.05 by chance.
+
+    Also if a side does not count. Twins: the real data deviate, on a side that counts.
+    """
     rng = np.random.default_rng(3)
     features = rng.normal(size=(400, 20, 3)) * [1, 5, 0.1] + [0, 3, 9]
     features[:, :, 1] = np.exp(features[:, :, 1])  # whatever their law
-    assert sum(rank_among(each).p_value <= 0.05 for each in features) < 36
-    features[:, 0, 2] += 1  # ten standard deviations
-    assert np.mean([rank_among(each).p_values[2] <= 0.05 for each in features]) > 0.99
 
+    def low(sides=0):
+        return [found for x in features if (found := rank_among(x, sides)).p_value <= 0.05]
 
-def test_a_side_that_does_not_count_leaves_the_ranks_uniform():
-    """α = 1e-3, as above. Twin: the same deviation on the side that counts."""
-    features = np.random.default_rng(8).normal(size=(400, 20, 2))
-    assert sum(rank_among(each, [1, 0]).p_value <= 0.05 for each in features) < 36
-    features[:, 0, 0] -= 9
-    named = [found for each in features if (found := rank_among(each, [1, 0])).p_value <= 0.05]
-    assert len(named) < 36
-    assert all(found.worst == 1 for found in named)
-    assert np.mean([rank_among(each, [-1, 0]).p_value <= 0.05 for each in features]) > 0.99
+    assert len(low()) < 36
+    assert len(low([0, 0, 1])) < 36
+    features[:, 0, 2] -= 1  # ten standard deviations
+    assert len(low()) > 396
+    assert all(found.worst == 2 for found in low())
+    assert len(low([0, 0, -1])) > 396
+    assert len(low([0, 0, 1])) < 36
 
 
 def test_features_that_do_not_vary_say_nothing():
@@ -124,8 +107,7 @@ def test_the_rank_test_says_if_it_could_have_failed(datasets, valid):
     rng = np.random.default_rng(5)
     y = rng.standard_t(1.5, size=200)
     row = bdmc.consistency(runs(datasets=datasets, y=y)).loc[("model", 30)]
-    assert row["valid"] == valid
-    assert row["flagged"] == valid
+    assert row["valid"] == row["flagged"] == valid
     assert row["p_value"] == pytest.approx(1 / (datasets + 1))
     assert "y" in row["kind"]
     right = bdmc.consistency(runs(datasets=datasets, y=rng.normal(size=200))).loc[("model", 30)]
@@ -137,12 +119,10 @@ def test_the_rank_test_says_if_it_could_have_failed(datasets, valid):
 def test_runs_without_annealing_are_no_feature_of_the_model(temperatures, counts):
     """Fits are then the only difference, and that to the real data is made with more effort."""
     dt = runs(datasets=19, y=np.random.default_rng(9).normal(size=200))
-    for group in ("forward", "reverse", "real"):
-        found = dt[group].dataset.drop_vars("beta")
+    lengths = {"forward": ("dataset", 1 + np.arange(19) / 100), "real": 99.0}
+    for group, length in lengths.items():
+        found = dt[group].dataset.drop_vars("beta").assign(thermodynamic_length=length)
         dt[group] = found.assign_coords(beta=np.linspace(0, 1, temperatures + 1))
-    lengths = np.full(19, 1.0) + np.arange(19) / 100
-    dt["forward"]["thermodynamic_length"] = xr.DataArray(lengths, dims="dataset")
-    dt["real"]["thermodynamic_length"] = xr.DataArray(99.0)
     table = bdmc.consistency(dt)
     assert ("path length" in table.index) == counts
     assert table.loc["model", "flagged"].iloc[0] == counts
@@ -152,8 +132,7 @@ def test_runs_without_annealing_are_no_feature_of_the_model(temperatures, counts
 @pytest.mark.parametrize(("scale", "flagged"), [(0.01, False), (100.0, True)])
 def test_data_narrower_than_a_prior_expects_are_no_error(scale, flagged):
     """Held hyperparameters should have the spread of the data, so there it is one."""
-    y = scale * np.random.default_rng(10).normal(size=200)
-    dt = runs(datasets=19, y=y)
+    dt = runs(datasets=19, y=scale * np.random.default_rng(10).normal(size=200))
     dt.attrs["simulate"] = "prior"
     row = bdmc.consistency(dt).loc["spread of y"].iloc[0]
     assert abs(row["value"]) > 3.5
@@ -196,16 +175,13 @@ def test_data_that_a_fit_has_seen_may_be_close_to_it(fitted, counts, monkeypatch
 
 def test_matched_data_sets_are_not_ranked():
     """The real data are not one more draw among data that were chosen for being like them."""
-    rng = np.random.default_rng(5)
-    dt = runs(datasets=19, y=rng.standard_t(1.5, size=200))
+    dt = runs(datasets=19, y=np.random.default_rng(5).standard_t(1.5, size=200))
     dt.attrs["simulate"] = "matched"
     table = bdmc.consistency(dt)
     assert table["p_value"].isna().all()
     row = table.loc[("model", 30)]
-    assert not row["valid"]
-    assert not row["flagged"]
+    assert not row["valid"] | row["flagged"]
     assert "Matched chose" in row["kind"]
-    assert np.isfinite(table["value"]).all()
     assert bdmc.verdict(dt).table.loc["model", "status"] == ""
     one = runs(real_sd=3.0)
     one.attrs["simulate"] = "matched"
@@ -224,9 +200,8 @@ def test_every_round_of_a_ladder_has_its_row():
     table = bdmc.consistency(dt)
     shortfalls = table.loc["shortfall"]
     assert shortfalls.index.tolist() == [10, 20, 30]
-    best = np.log(np.mean(np.exp(real[-1])))
-    assert table.loc["shortfall", "reference"].is_monotonic_decreasing
-    expected = best - real[0].mean() - shortfalls.loc[10, "reference"]
+    assert shortfalls["reference"].is_monotonic_decreasing
+    expected = np.log(np.mean(np.exp(real[-1]))) - real[0].mean() - shortfalls.loc[10, "reference"]
     assert shortfalls.loc[10, "value"] == pytest.approx(expected)
     assert table.loc["log weights", "p_value"].gt(0.01).all()
 
@@ -238,30 +213,23 @@ def test_unfinished_runs_and_data_sets_are_left_out():
     table = bdmc.consistency(dt)
     assert "among 3 data sets" in table.loc[("log weights", 30), "kind"]
     assert np.isfinite(table.loc[("shortfall", 30), "value"])
-    nothing = dt.map_over_datasets(lambda each: each * np.nan)
-    with pytest.raises(ValueError, match="no run was finished"):
-        bdmc.consistency(nothing)
 
 
 def test_a_mean_that_does_not_exist_is_no_shortfall(schools_result):
     row = bdmc.consistency(schools_result).loc["shortfall"].iloc[-1]
-    assert not row["valid"]
-    assert not row["flagged"]
+    assert not row["valid"] | row["flagged"]
     assert "the mean log weight is" in row["kind"]
 
 
-def test_both_sides_are_needed():
-    for group in ("real", "forward"):
-        dt = runs()
-        del dt[group]
-        with pytest.raises(ValueError, match=f"no group '{group}'"):
-            bdmc.consistency(dt)
-    with pytest.raises(ValueError, match="consistency reads annealed runs"):
-        bdmc.consistency(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
-
-
-@pytest.mark.filterwarnings("error")
-def test_huge_values_overflow_nowhere():
-    """Draws from a wide prior; the features do not depend on the unit."""
-    data = np.random.default_rng(11).normal(size=(20, 50))
-    np.testing.assert_allclose(spread_and_tails(1e300 * data), spread_and_tails(data))
+@pytest.mark.parametrize(
+    ("dt", "words"),
+    [
+        (runs().drop_nodes("real"), "no group 'real'"),
+        (runs().drop_nodes("forward"), "no group 'forward'"),
+        (runs().map_over_datasets(lambda each: each * np.nan), "no run was finished"),
+        (xr.DataTree.from_dict({"tempering": xr.Dataset()}), "consistency reads annealed runs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(dt, words):
+    with pytest.raises(ValueError, match=words):
+        bdmc.consistency(dt)

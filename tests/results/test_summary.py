@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
@@ -11,83 +10,38 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks.runs import divergent_share
 from pymc_bdmc.results.verdict import doubts_of, warn
-
-
-def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
-    groups = {}
-    for name, weights in (("forward", forward), ("reverse", reverse), ("real", real)):
-        if weights is not None:
-            weights = np.asarray(weights, dtype=float)
-            dims = ("dataset", "chain")[-weights.ndim :]
-            groups[name] = xr.Dataset(
-                {
-                    "log_weight": (dims, weights),
-                    "prior_draws": (dims, np.full(weights.shape, draws)),
-                    **more,
-                }
-            )
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs["upper_bound"] = status
-    return dt
-
+from tests.results.trees import tree
 
 RNG = np.random.default_rng(0)
 FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
 
 
-@pytest.mark.parametrize("use", [bdmc.summary, bdmc.evidence, bdmc.certified, bdmc.diagnose])
+@pytest.mark.parametrize("use", [bdmc.summary, bdmc.evidence, bdmc.certified])
 def test_what_cannot_be_read_is_named(use):
     with pytest.raises(ValueError, match=r"a result of sample_bdmc or of lattice.anneal is needed"):
         use(xr.DataTree.from_dict({"posterior": xr.Dataset()}))
-    if use is bdmc.diagnose:
-        return
-    for message in ("has no variable 'prior_draws'", "no group 'reverse', which sample_bdmc"):
-        dt = tree(FORWARD, REVERSE)
-        if "reverse" in message:
-            del dt["reverse"]
-        else:
-            dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("prior_draws"))
-        with pytest.raises(ValueError, match=message):
-            use(dt)
-
-
-def test_a_missing_attribute_is_named():
-    dt = tree(FORWARD, REVERSE)
-    del dt.attrs["upper_bound"]
-    with pytest.raises(ValueError, match="no attribute 'upper_bound'"):
-        bdmc.summary(dt)
-
-
-def test_evidence_is_valid_where_the_table_of_estimates_says_so():
-    """Forward weights that look fine, but the reverse ones contradict them."""
-    rng = np.random.default_rng(3)
-    dt = tree(rng.normal(-1.1, 0.4, (1, 60)), rng.normal(0.5, 1.0, (1, 60)))
-    assert jarzynski_forward(dt["forward"]["log_weight"].values[0]).valid
-    assert not bdmc.evidence(dt).loc[("simulated", 0, "forward average"), "valid"]
-    told = bdmc.summary(dt).loc[("simulated", "evidence")]
-    assert not told["valid"]
-    assert np.isnan(told["error"])
-    assert "the averages of the two directions are" in told["kind"]
+    without_draws, one_sided = tree(FORWARD, REVERSE), tree(FORWARD)
+    without_draws["forward"] = without_draws["forward"].to_dataset().drop_vars("prior_draws")
+    with pytest.raises(ValueError, match="has no variable 'prior_draws'"):
+        use(without_draws)
+    with pytest.raises(ValueError, match="no group 'reverse', which sample_bdmc"):
+        use(one_sided)
+    if use is bdmc.summary:
+        with pytest.raises(ValueError, match="no attribute 'upper_bound'"):
+            use(tree(FORWARD, REVERSE, status=None))
 
 
 @pytest.mark.parametrize("status", ["exact", "burned-in", "heuristic"])
 def test_the_start_of_reverse_runs_is_told_and_a_heuristic_one_gives_no_upper_bound(status):
-    table = bdmc.summary(tree(FORWARD, REVERSE, status=status)).loc["simulated"]
+    dt = tree(FORWARD, REVERSE, status=status)
+    table = bdmc.summary(dt).loc["simulated"]
     assert table.loc["lower bound", "valid"]
     for name in ("upper bound", "jeffreys bound"):
         assert status in table.loc[name, "kind"]
         assert table.loc[name, "valid"] == (status != "heuristic")
-
-
-def test_a_table_prints_whole_within_its_columns(monkeypatch):
-    table = bdmc.summary(tree(FORWARD, REVERSE, RNG.normal(-5, 0.3, 50)))
-    for columns in (80, 120):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        assert max(map(len, repr(table).split("\n"))) < columns
-        for kind in table["kind"]:
-            assert kind.split()[-1] in repr(table)
-        assert "..." not in repr(table) + table._repr_html_()
-    assert "..." in repr(pd.DataFrame(table))  # as pandas prints it
+    told = bdmc.evidence(dt)["reason"].str.contains(f"from a {status} start")
+    needs = ~told.index.get_level_values("method").isin(["forward average", "cumulant forward"])
+    assert (told == (needs & (status != "exact"))).all()
 
 
 def test_rows_of_a_sandwich():
@@ -107,21 +61,16 @@ def test_rows_of_a_sandwich():
     assert value["real", "evidence"] == pytest.approx(np.log(np.mean(np.exp(real))))
     assert error["real", "evidence"] == pytest.approx(jarzynski_forward(real).error)
     assert table.loc[("real", "lower bound"), "median"] in real
-
-
-def test_one_data_set_has_the_error_over_chains():
-    table = bdmc.summary(tree(FORWARD[:1], REVERSE[:1])).loc["simulated"]
-    assert list(table.index[4:]) == [
-        "evidence", "evidence, reverse", "certified lower", "certified upper",
-    ]  # fmt: skip
+    # One data set has the error over chains, and certified bounds.
+    one = bdmc.summary(tree(FORWARD[:1], REVERSE[:1])).loc["simulated"]
+    assert {"evidence, reverse", "certified lower", "certified upper"} < {*one.index}
     expected = np.sqrt((FORWARD[0].var(ddof=1) + REVERSE[0].var(ddof=1)) / 50)
-    assert table.loc["jeffreys bound", "error"] == pytest.approx(expected)
+    assert one.loc["jeffreys bound", "error"] == pytest.approx(expected)
 
 
 def test_unfinished_chains_are_left_out_but_not_of_the_total_variation():
-    with_holes, padded = FORWARD.copy(), np.full((3, 60), np.nan)
-    padded[:, :50] = with_holes
-    table = bdmc.summary(tree(padded, np.concatenate([REVERSE, np.full((3, 10), np.nan)], 1)))
+    holes = np.full((3, 10), np.nan)
+    table = bdmc.summary(tree(*(np.concatenate([x, holes], 1) for x in (FORWARD, REVERSE))))
     expected = bdmc.summary(tree(FORWARD, REVERSE))
     assert table["value"].pop(("simulated", "total variation")) == 1
     table, expected = (each.drop(("simulated", "total variation")) for each in (table, expected))
@@ -144,10 +93,6 @@ def doubts(**groups):
     return " ".join(bdmc.diagnose(tree(**groups)))
 
 
-def test_a_good_result_is_not_doubted():
-    assert doubts(real=RNG.normal(0, 0.1, 200)) == ""
-
-
 HEAVY, STRAGGLER = 3 * RNG.exponential(size=500), np.r_[RNG.normal(0, 0.2, 63), -500.0]
 UNEVEN = (
     r"{}: effective sample size [\d.]+ of \d+, [\d.]+ are needed; "
@@ -165,9 +110,8 @@ IDLE = {
     ("words", "groups", "twin"),
     [
         ("1 of 41 log weights are infinite", {"real": np.r_[np.zeros(40), -np.inf]}, {}),
-        (UNEVEN.format("real"), {"real": HEAVY}, {}),
+        (UNEVEN.format("real"), {"real": HEAVY}, {"real": RNG.normal(0, 0.1, 200)}),
         (UNEVEN.format("reverse"), {"forward": np.zeros((1, 500)), "reverse": -HEAVY[None]}, {}),
-        ("effective sample size 1.0", {"real": np.r_[np.zeros(30), 50.0]}, {}),
         ("1 of 64 log weights are outliers", {"real": STRAGGLER}, {"real": -STRAGGLER}),
         (
             "1 of 64 log weights are outliers",
@@ -203,26 +147,33 @@ def test_a_density_that_is_nan_next_to_the_posterior_is_told(lost):
 
 
 def test_what_is_wrong_with_several_groups_is_said_once():
-    for spread, clause in [(0.3, "too few runs to trust"), (9, "weights cannot be trusted")]:
-        row = np.linspace(-spread, spread, 8)
-        (doubt,) = [
-            text for text in bdmc.diagnose(tree(real=row, forward=row[None])) if clause in text
-        ]
-        assert doubt.count(clause) == 1
-        assert doubt.startswith("forward: an average of 8 weights")
-        assert "; real: an average of 8 weights" in doubt
+    row = np.linspace(-9, 9, 8)
+    (doubt,) = [
+        each for each in bdmc.diagnose(tree(real=row, forward=row[None])) if "be trusted" in each
+    ]
+    assert doubt.startswith("forward: an average of 8 weights")
+    assert "; real: an average of 8 weights" in doubt
+    assert doubt.count("weights cannot be trusted") == 1
 
 
-def test_divergences_come_first():
+@pytest.mark.parametrize(
+    ("kernels", "is_compiled", "told"),
+    [
+        ("HMC", 1, 'step="autostep"'), ("AutoStep HMC", 1, 'step="nuts"'),
+        ("NUTS", 1, 'step="autostep"'), ("NUTS", 0, "step=functools.partial(pm.NUTS, target_"),
+        ("Metropolis", 0, "another step method"),
+    ],
+)  # fmt: skip
+def test_divergences_come_first(kernels, is_compiled, told):
     """Other doubts are their consequence, which no number of temperatures removes."""
     dt = tree(real=RNG.normal(0, 6, 33), **DIVERGED)
-    assert "non-centred" not in " ".join(bdmc.diagnose(dt))
-    dt.attrs |= {"kernels": "HMC", "is_compiled": 1, "centred_effects": "theta"}
+    dt.attrs |= {"kernels": kernels, "is_compiled": is_compiled}
     text = " ".join(bdmc.diagnose(dt))
     assert "the averaged weights cannot be trusted: remove the divergences first." in text
-    assert "write theta non-centred" in text
-    assert 'or try step="autostep"' in text
-    assert "more temperatures" not in text
+    assert f"diverged; try {told}" in text
+    assert not re.search("non-centred|more temperatures", text)
+    dt.attrs["centred_effects"] = "theta"
+    assert "write theta non-centred" in " ".join(bdmc.diagnose(dt))
 
 
 def test_the_divergent_share_is_that_of_the_forward_runs():
@@ -237,19 +188,11 @@ def test_the_divergent_share_is_that_of_the_forward_runs():
 def with_paths(gap_at):
     """A sandwich whose directions disagree where ``gap_at`` says; 100 temperatures."""
     betas = np.linspace(0, 1, 101)
-    groups = {}
+    dt = tree(np.full((1, 8), -2.0), np.full((1, 8), 2.0))
     for name, sign in (("forward", -1), ("reverse", 1)):
-        groups[name] = xr.Dataset(
-            {
-                "log_weight": (("dataset", "chain"), np.full((1, 8), sign * 2.0)),
-                "prior_draws": (("dataset", "chain"), np.ones((1, 8))),
-                "log_likelihood_path": (("dataset", "beta"), sign * gap_at(betas)[None]),
-                "thermodynamic_length": ("dataset", [3.0]),
-            },
-            coords={"beta": betas},
-        )
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs["upper_bound"] = "exact"
+        path = ("dataset", "beta"), sign * gap_at(betas)[None]
+        more = {"log_likelihood_path": path, "thermodynamic_length": ("dataset", [3.0])}
+        dt[name] = dt[name].dataset.assign(more).assign_coords(beta=betas)
     return dt
 
 
@@ -259,18 +202,28 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
     beta = float(message.split("at beta = ")[1].split(" to ")[0])
     assert 0.34 < beta < 0.46
     assert "100% of the difference between forward and reverse runs arises at" in message
-    narrow = knot.copy(deep=True)
-    for group in ("forward", "reverse"):
-        narrow[group]["log_weight"][:] = 0.0
-    assert bdmc.diagnose(narrow) == []
     knot.attrs["path"] = "data"
     assert any("observations are added that change" in text for text in bdmc.diagnose(knot))
     assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
+    for group in ("forward", "reverse"):
+        knot[group]["log_weight"][:] = 0.0
+    assert bdmc.diagnose(knot) == []
+
+
+@pytest.mark.parametrize("schedule", ["adaptive", "sigmoid"])
+def test_a_far_start_is_no_knot(schedule):
+    dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
+    dt.attrs["schedule"] = schedule
+    (message,) = [text for text in bdmc.diagnose(dt) if "arises at beta = 0 " in text]
+    assert "chains that started far out in the tail of the" in message
+    assert "kernel" not in message
+    assert ("adaptive" in message) == (schedule != "adaptive")
 
 
 def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     wide, closed = with_paths(np.ones_like), with_paths(np.zeros_like)
     closed["forward"]["log_weight"][:] = 2.0  # as the reverse ones
+    assert bdmc.diagnose(closed) == []
     (message,) = bdmc.diagnose(wide)
     assert "4 nats between forward and reverse" in message
     assert "44 times the ideal gap, so the kernel hardly mixes: try another" in message
@@ -285,40 +238,36 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     wide["forward"]["thermodynamic_length"][:] = 9.0
     (message,) = bdmc.diagnose(wide)
     assert "temperatures=400," in message
-    assert bdmc.diagnose(closed) == []
 
 
-def test_an_ideal_gap_above_that_of_the_runs_is_not_valid():
-    """The gap of the runs is 1 ± 0.2. Twin: a gap below the ideal one by chance."""
+@pytest.mark.parametrize(
+    ("ideal", "rhat", "told"),
+    [
+        (0.5, np.nan, ""), (1.1, np.nan, ""),  # that of the runs is 1 ± 0.2
+        (170_799.0, np.nan, "the gap of the runs is smaller, at most"),
+        (0.5, 1.2, ""), (0.5, 2.4, "R̂ 2.4"),
+    ],
+)  # fmt: skip
+def test_an_ideal_gap_is_not_valid_above_that_of_the_runs_or_if_the_pilot_did_not_mix(
+    ideal, rhat, told
+):
     dt = tree(FORWARD, REVERSE)
     for group in ("forward", "reverse"):
         dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 101))
-    gap = bdmc.summary(dt).loc[("simulated", "jeffreys bound")]
-    for ideal, valid in ((0.5, True), (gap["value"] + gap["error"], True), (170_799.0, False)):
-        lengths = np.full(3, np.sqrt(100 * ideal))
-        dt["forward"]["thermodynamic_length"] = xr.DataArray(lengths, dims="dataset")
-        row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
-        assert row["value"] == pytest.approx(ideal)
-        assert row["valid"] == valid
-        assert ("the gap of the runs is smaller, at most" in row["kind"]) == (not valid)
-
-
-@pytest.mark.parametrize(("rhat", "valid"), [(1.2, True), (2.4, False), (np.nan, True)])
-def test_an_ideal_gap_from_a_pilot_that_did_not_mix_says_so(rhat, valid):
-    dt = with_paths(np.zeros_like)
-    dt["forward"]["pilot_rhat"] = xr.DataArray([rhat], dims="dataset")
+    of_pilot = {"thermodynamic_length": np.full(3, np.sqrt(100 * ideal)), "pilot_rhat": [rhat] * 3}
+    dt["forward"] = dt["forward"].dataset.assign({k: ("dataset", v) for k, v in of_pilot.items()})
     row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
-    assert row["valid"] == valid
-    assert ("R̂ 2.4" in row["kind"]) == (not valid)
+    assert row["value"] == pytest.approx(ideal)
+    assert row["valid"] == (not told)
+    assert told in row["kind"]
 
 
 def with_tail(real, log_likelihood):
     dt = tree(FORWARD[:1] / 2, REVERSE[:1] / 2, real)
-    for group in ("forward", "real"):
-        run = dt[group].dataset
-        dims = ("dataset", "prior_draw")[2 - run["log_weight"].ndim :]
-        values = np.broadcast_to(log_likelihood, (1, log_likelihood.size)[-len(dims) :])
-        dt[group] = xr.DataTree(run.assign(prior_log_likelihood=(dims, values)))
+    of_draws = xr.DataArray(log_likelihood, dims="prior_draw")
+    dt["real"] = dt["real"].dataset.assign(prior_log_likelihood=of_draws)
+    of_draws = of_draws.expand_dims(dataset=1)
+    dt["forward"] = dt["forward"].dataset.assign(prior_log_likelihood=of_draws)
     return dt
 
 
@@ -356,50 +305,41 @@ def test_medians_lead_where_the_mean_of_logs_does_not_exist(tail, told):
     assert ("rely on medians and certified bounds" in doubts) == bool(told)
 
 
-def test_a_few_weights_that_rule_get_no_error():
-    """64 chains of a spread of 5 nats, of which one or two decide the average; twin: 0.5 nats."""
-    rows = np.random.default_rng(7).normal(-12.5, 5, (20, 64))
-    for row in rows:
-        found = bdmc.summary(tree(real=row)).loc[("real", "evidence")]
-        assert not found["valid"]
-        assert np.isnan(found["error"])
-        assert "effective sample size" in found["kind"]
-    good = bdmc.summary(tree(real=rows[0] / 10)).loc[("real", "evidence")]
-    assert good["valid"]
-    assert good["error"] < 0.2
+EQUAL = np.full(64, -2.302585)
 
 
-@pytest.mark.parametrize("noise", [0.0, 4e-9])
-def test_equal_weights_tell_nothing_of_what_was_missed(noise):
-    weights = -2.302585 + noise * np.random.default_rng(8).normal(size=64)
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        (RNG.normal(-12.5, 5, 64), "effective sample size"),  # one or two decide the average
+        (RNG.normal(-12.5, 0.5, 64), ""),
+        (EQUAL, "says nothing about what no chain found"),
+        (EQUAL + 4e-9 * RNG.normal(size=64), "says nothing about what no chain found"),
+    ],
+)
+def test_weights_that_tell_too_little_get_no_error(weights, told):
     row = bdmc.summary(tree(real=weights)).loc[("real", "evidence")]
-    assert not row["valid"]
-    assert np.isnan(row["error"])
-    assert "says nothing about what no chain found" in row["kind"]
-    assert "says nothing" in doubts(real=weights)
+    assert row["valid"] == (not told)
+    assert (row["error"] < 0.2) == (not told)
+    assert told in row["kind"]
+    assert bool(doubts(real=weights)) == bool(told)
 
 
-@pytest.fixture(scope="module")
-def tempered():
-    rng = np.random.default_rng(1)
-    rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
-    return bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
-
-
-def test_results_of_temper_have_the_same_readers(tempered):
-    table = bdmc.evidence(tempered)
-    annealed = bdmc.evidence(tree(FORWARD, REVERSE))
+def test_results_of_temper_have_the_same_readers():
+    weights = np.random.default_rng(1).normal(size=(6, 4))
+    rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), weights)
+    tempered = bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
+    table, annealed = bdmc.evidence(tempered), bdmc.evidence(tree(FORWARD, REVERSE))
     assert list(table.columns) == list(annealed.columns)
     assert table.index.names == annealed.index.names
     (best,) = table.index[table["recommended"]]
-    assert best == ("tempering", 0, "RTS")
+    assert best == ("tempering", 0, bdmc.log_ml(tempered).method) == ("tempering", 0, "RTS")
     row = bdmc.summary(tempered).loc[("tempering", "evidence")]
     assert (row["value"], row["error"]) == tuple(table.loc[best, ["value", "error"]])
     assert bdmc.diagnose(tempered) == []
     stuck = tempered.copy()
-    group = stuck["tempering"].dataset.copy()
-    group["place"] = 0 * group["place"]
-    stuck["tempering"] = xr.DataTree(group)
+    group = stuck["tempering"].dataset
+    stuck["tempering"] = group.assign(place=0 * group["place"])
     assert not bdmc.summary(stuck)["valid"].any()
     assert "0 passages" in bdmc.diagnose(stuck)[0]
 
@@ -425,39 +365,9 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
     assert "infinite" in said[0]
 
 
-@pytest.mark.parametrize(
-    ("kernels", "is_compiled", "told"),
-    [
-        ("HMC", 1, 'step="autostep"'), ("AutoStep HMC", 1, 'step="nuts"'),
-        ("NUTS", 1, 'step="autostep"'), ("NUTS", 0, "target_accept=0.95"),
-        ("Metropolis", 0, "another step method"),
-    ],
-)  # fmt: skip
-def test_the_remedy_is_one_that_is_left(kernels, is_compiled, told):
-    dt = tree(real=RNG.normal(0, 0.2, 33), **DIVERGED)
-    dt.attrs |= {"kernels": kernels, "is_compiled": is_compiled}
-    (message,) = bdmc.diagnose(dt)
-    assert told in message
-    assert (told == 'step="nuts"') == ('"nuts"' in message)
-
-
 @pytest.mark.parametrize(("particles", "told"), [(1, "particles=16"), (32, "particles=128")])
 def test_more_particles_are_a_remedy_where_there_can_be_more(particles, told):
-    uneven = RNG.normal(0, 6, 64)
-    (message,) = bdmc.diagnose(tree(real=uneven))[:1]
-    assert "particles" not in message
-    dt = tree(real=uneven)
+    dt = tree(real=RNG.normal(0, 6, 64))
+    assert "particles" not in bdmc.diagnose(dt)[0]
     dt.attrs["particles"] = particles
-    (message,) = bdmc.diagnose(dt)[:1]
-    assert told in message
-
-
-@pytest.mark.parametrize("schedule", ["adaptive", "sigmoid"])
-def test_a_far_start_is_no_knot(schedule):
-    dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
-    dt.attrs["schedule"] = schedule
-    messages = [text for text in bdmc.diagnose(dt) if "arises at beta = 0 " in text]
-    (message,) = messages
-    assert "tail of the" in message
-    assert "kernel" not in message
-    assert ("adaptive" in message) == (schedule != "adaptive")
+    assert told in bdmc.diagnose(dt)[0]

@@ -1,0 +1,44 @@
+"""Results made of numbers, as calls would have written them."""
+
+import numpy as np
+import xarray as xr
+
+BETAS = np.linspace(0, 1, 31)
+Y = np.arange(6.0)
+
+
+def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
+    """Log weights by (dataset, chain), or by chain on the real data, with more variables."""
+    groups = {}
+    for name, weights in (("forward", forward), ("reverse", reverse), ("real", real)):
+        if weights is not None:
+            weights = np.asarray(weights, dtype=float)
+            dims = ("dataset", "chain")[-weights.ndim :]
+            drawn = dims, np.full(weights.shape, draws)
+            groups[name] = xr.Dataset({"log_weight": (dims, weights), "prior_draws": drawn, **more})
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs["upper_bound"] = status
+    return dt
+
+
+def runs(sd=0.3, real_sd=0.3, datasets=1, n=40, seed=0, y=None, log_ml=-20.0):
+    """Log weights whose spread may differ between real and simulated data, and so may log ML."""
+    rng = np.random.default_rng(seed)
+    levels = rng.normal(-20, 2, (datasets, 1))
+    forward = rng.normal(levels - sd**2 / 2, sd, (datasets, n))
+    dt = tree(forward, forward + sd**2, rng.normal(log_ml - real_sd**2 / 2, real_sd, n))
+    for group in ("forward", "reverse", "real"):
+        dt[group] = dt[group].dataset.assign_coords(beta=BETAS)
+    if y is not None:
+        dt["observed_data"] = xr.DataTree(xr.Dataset({"y": ("place", y)}))
+        simulated = rng.normal(size=(datasets, len(y)))
+        dt["simulated"] = xr.DataTree(xr.Dataset({"y": (("dataset", "place"), simulated)}))
+    return dt
+
+
+def result(log_ml=0.0, n=200, sd=0.2, seed=0, **observed):
+    """Runs on these real data, and on one simulated data set."""
+    dt = runs(sd, sd, n=n, seed=[seed, int(10 * abs(log_ml))], log_ml=log_ml)
+    data = {name: (f"{name}_place", value) for name, value in (observed or {"y": Y}).items()}
+    dt["observed_data"] = xr.DataTree(xr.Dataset(data))
+    return dt
