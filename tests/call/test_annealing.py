@@ -36,7 +36,8 @@ def made(monkeypatch):
     return names
 
 
-def tunings(engine, path, data):
+def tunings(engine, path):
+    data = {0: engine.density.data, 1: OTHER}
     with interruptible() as stop, engine.pool(1, stop) as pool:
         return annealing.Annealing(session_of(engine, pool)).tunings(data, path)
 
@@ -47,26 +48,28 @@ def exact(data):
     return data["y"].sum() / precision, precision**-0.5
 
 
-def test_only_the_fit_is_made_anew(engine, made):
-    """The twin takes over the fit too, which then lies far from the posterior."""
-    own, other = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
-    assert made == ["PilotTask", "PilotTask", "RefitTask"]
-    np.testing.assert_array_equal(own.kernels.step_sizes, other.kernels.step_sizes)
-    np.testing.assert_array_equal(
-        other.kernels.scales, np.tile(other.reference.scales, (len(other.kernels.betas), 1))
-    )
+@pytest.mark.parametrize(
+    ("max_rhat", "further"), [(None, []), (0.0, ["PilotTask"])], ids=["refitted", "not mixed"]
+)
+def test_only_the_fit_is_made_anew(engine, made, max_rhat, further, monkeypatch):
+    """By a pilot if members do not mix. A fit that is taken over is far from the posterior."""
+    if max_rhat is not None:
+        monkeypatch.setattr(annealing, "MAX_RHAT", max_rhat)
+    own, other = tunings(engine, FittedPath()).values()
+    assert made == ["PilotTask", "PilotTask", "RefitTask", *further]
     mean, deviation = exact(OTHER)
     assert abs(other.reference.locations[0, 0] - mean) < deviation
     assert 0.5 < other.reference.scales[0, 0] / deviation < 2
     assert abs(own.reference.locations[0, 0] - mean) > 10 * deviation
+    if not further:
+        np.testing.assert_array_equal(own.kernels.step_sizes, other.kernels.step_sizes)
+        scales = np.tile(other.reference.scales, (len(other.kernels.betas), 1))
+        np.testing.assert_array_equal(other.kernels.scales, scales)
 
 
-def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
-    monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
-    _, found = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
-    assert made == ["PilotTask", "PilotTask", "RefitTask", "PilotTask"]
-    mean, deviation = exact(OTHER)
-    assert abs(found.reference.locations[0, 0] - mean) < deviation
+def test_from_the_prior_every_data_set_has_a_pilot(engine, made):
+    tunings(engine, PriorPath())
+    assert made == ["PilotTask", "PilotTask"]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +91,3 @@ def test_noisy_scouts_ask_for_more_temperatures(half_range, temperatures):
     variance, *_ = prepared.real_runs(tunings, path, temperatures, 32)
     seen = 0.0 if np.isinf(half_range) else np.var(log_weights, ddof=1) * 100 / temperatures
     assert variance == pytest.approx(max(3 * 480 / (32 * temperatures), seen))
-
-
-def test_from_the_prior_every_data_set_has_a_pilot(engine, made):
-    tunings(engine, PriorPath(), {0: engine.density.data, 1: OTHER})
-    assert made == ["PilotTask", "PilotTask"]

@@ -39,9 +39,12 @@ def with_prior(build):
     return built(lambda: pm.Normal("likely", build("x").sum(), 1.0, observed=1.0))
 
 
-def observing(data, **options):
-    """A model of these data alone, or of its mean as well."""
-    return built(lambda: pm.Normal("y", pm.Normal("x"), observed=data, **options))
+def x():
+    return pm.Normal("x")
+
+
+def y(mean, observed=0.0, sd=1.0, **options):
+    return pm.Normal("y", mean, sd, observed=observed, **options)
 
 
 def pair(name, places):
@@ -87,6 +90,14 @@ def nuts():
         return pm.NUTS()
 
 
+def in_n(value):
+    return pm.logp(pm.Normal.dist(), value)
+
+
+def log_of_a_parent():
+    return pm.math.log(pm.Normal("parent")) * np.ones(1000)
+
+
 def rounded(rng=None, size=None):
     return np.maximum(0, rng.normal(size=size))
 
@@ -111,80 +122,47 @@ PRIORS = [
     (lambda n: pm.Censored(n, N(), lower=0, upper=None), f"x: .*Censored.*{ATOMS}"),
     (lambda n: pm.HurdleGamma(n, psi=0.5, alpha=1, beta=1), f"x: .*DiracDelta.*{ATOMS}"),
     (lambda n: pm.Censored(n, N(), **SEEN), f"x_unobserved: .*Censored.*{ATOMS}.*drop them"),
-    (
-        lambda n: pm.CustomDist(n, logp=lambda v: pm.logp(N(), v), random=rounded),
-        f"x: its prior draws repeat a value.*{ATOMS}",
-    ),
-    (
-        lambda n: pm.Normal(n, pm.math.log(pm.Normal("parent")) * np.ones(1000), 1.0),
-        "^x: it is NaN in some prior draws, because a parameter",
-    ),
+    (lambda n: pm.CustomDist(n, logp=in_n, random=rounded), f"x: its prior draws repeat.*{ATOMS}"),
+    (lambda n: pm.Normal(n, log_of_a_parent()), "^x: it is NaN in some prior draws, because a par"),
 ]
 LIKELIHOODS = [
-    (
-        lambda: pm.Normal("y", pm.math.log(pm.Normal("x")), 1.0, observed=np.zeros(1000)),
-        PRIOR,
-        "^y: it is NaN in .*a constant is NaN",
-    ),
-    (
-        lambda: pm.Normal("y", pm.Flat("slope"), observed=0.0),
-        {},
-        r"slope: an improper prior \(Flat\).*If all .* have slope",
-    ),
-    (
-        lambda: pm.Normal("y", SLOPES @ pm.Normal("b", shape=3), observed=np.zeros(4)),
-        REAL,
-        r"^y: it cannot be evaluated .* shapes \[\(4,\), \(5,\)\]",
-    ),
+    (lambda: y(pm.math.log(x()), np.zeros(1000)), PRIOR, "^y: it is NaN in .*a constant is NaN"),
+    (lambda: y(pm.Flat("slope")), {}, r"slope: an improper prior \(Flat\).*If all .* have slope"),
+    (lambda: y(SLOPES @ pm.Normal("b", shape=3), np.zeros(4)), REAL, r"^y: .* \[\(4,\), \(5,\)\]"),
     (lambda: pm.Potential("pull", -(pair("x", [0, 2]) ** 2).sum()), REAL, f"^pull: .*{BEYOND}"),
+    (lambda: y(pm.Normal("x", pair("m", [2])), [0.0]), {}, f"^x: it cannot be drawn .*{BEYOND}"),
+    (lambda: y(pair("effect", [1, 2]), np.zeros(2)), {}, rf"^y: .*\({BEYOND}.*indices start at 0"),
     (
-        lambda: pm.Normal("y", pm.Normal("x", pair("mean", [2])), observed=[0.0]),
-        {},
-        f"^x: it cannot be drawn .*{BEYOND}",
-    ),
-    (
-        lambda: pm.MvNormal("y", pm.Normal("x") * np.ones(3), EYE, observed=GAPS),
+        lambda: pm.MvNormal("y", x() * np.ones(3), EYE, observed=GAPS),
         {},
         "^y: .*missing values of a multivariate",
     ),
     (
-        lambda: pm.Simulator("sim", lambda rng, mu, size: mu, pm.Normal("x"), observed=[0.0]),
+        lambda: pm.Simulator("sim", lambda rng, mu, size: mu, x(), observed=[0.0]),
         REAL,
         "sim: pm.Simulator has no likelihood",
     ),
     (
-        lambda: pm.CustomDist(
-            "likely", pm.Normal("x"), logp=lambda v, mu: v - mu, observed=np.ones(2)
-        ),
+        lambda: pm.CustomDist("likely", x(), logp=lambda v, mu: v - mu, observed=np.ones(2)),
         PRIOR,
         "likely: its distribution has a log",
     ),
+    (lambda: y(0.0, sd=pm.Normal("scale")), PRIOR, r"^y: it cannot be drawn.*\(scale < 0\)"),
     (
-        lambda: pm.Normal("y", 0.0, pm.Normal("scale"), observed=1.0),
-        PRIOR,
-        r"^y: it cannot be drawn.*\(scale < 0\)",
-    ),
-    (
-        lambda: pm.Binomial("y", 10, pm.math.switch(pm.Normal("x") > 0, 0.5, 1.0), observed=3),
+        lambda: pm.Binomial("y", 10, pm.math.switch(x() > 0, 0.5, 1.0), observed=3),
         {"posterior": fit(1, 5)},
         "the model and its data are imposs",
     ),
-    (
-        lambda: pm.Normal("broken", pm.math.log(pm.Normal("x") + np.nan), 1.0, observed=0.0),
-        REAL,
-        "^broken: its log density is NaN",
-    ),
+    (lambda: y(pm.math.log(x() + np.nan)), REAL, r"^y: its log density is NaN"),
+    (lambda: y(x(), BATCH, total_size=10), {}, "y: with minibatches"),
+    (lambda: y(x(), np.ma.masked_all(3)), PRIOR, "^y: all of its data are miss"),
+    (lambda: y(x(), np.full(2, np.nan)), REAL, "^y: all of its data are miss"),
+    (lambda: y(x(), np.zeros(0)), REAL, "^y: all of its data are miss"),
 ]
-groups_from_one = built(lambda: pm.Normal("y", pair("effect", [1, 2]), observed=np.zeros(2)))
 count_model = built(lambda: pm.Binomial("y", 10, pm.Beta("p", 2, 3), observed=3))
 MODELS = [
     *((with_prior(build), PRIOR, message) for build, message in PRIORS),
     *((built(build), options, message) for build, options, message in LIKELIHOODS),
-    (groups_from_one, {}, rf"^y: .*\({BEYOND}.*indices start at 0"),
-    (observing(BATCH, total_size=10), {}, "y: with minibatches"),
-    (observing(np.ma.masked_all(3)), PRIOR, "^y: all of its data are miss"),
-    (observing(np.full(2, np.nan)), REAL, "^y: all of its data are miss"),
-    (observing(np.zeros(0)), REAL, "^y: all of its data are miss"),
     (trees, {}, "^mu: the trees of pymc_bart.BART have no log density"),
     *(
         (lambda: hard_constraint()[0], options, "the Potential constraint.*simulate=")
@@ -204,15 +182,11 @@ MODELS = [
     (normal_model, {"simulate": Fitted(idata=fit(1, 5, name="z"))}, r"lacks .*\['x'\]"),
     (normal_model, {"posterior": fit(1, 1), "chains": 8}, "posterior: 1 draws for 8 ch"),
     (normal_model, {"posterior": fit(1, 5, y=0.6)}, "^posterior: .* other data: its y"),
-    (
-        normal_model,
-        {"posterior": fit(1, 5, z=0.5)},
-        r"^posterior: its observed_data are \['z'\], and the model",
-    ),
+    (normal_model, {"posterior": fit(1, 5, z=0.5)}, r"^posterior: its observed_data are \['z'\],"),
     (
         normal_model,
         {"compile_kwargs": {"profile": False}},
-        "compile_kwargs: the compiled chains have no use",
+        "compile_kwargs: the compiled chains ha",
     ),
 ]
 
@@ -277,7 +251,7 @@ ARGUMENTS = [
 ]
 BEFORE_COMPILING = [
     *((normal_model, *each) for each in ARGUMENTS),
-    (built(lambda: pm.Normal("x")), {}, "it has no observed variables"),
+    (built(x), {}, "it has no observed variables"),
     (lambda: fit(1, 5), {}, "type DataTree. To judge draws, pass the model"),
     (lambda: 1000, {}, "model: a pymc.Model is needed, got .* type int"),
     (lambda: named(free="chain"), {}, "^chain: .*'posterior'; rename the variable"),

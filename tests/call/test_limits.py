@@ -32,6 +32,10 @@ def test_what_would_fit_fits_and_no_more(monkeypatch):
         check_memory(needed, chains=10**6, draws=10**6)
 
 
+OPTIONS = {"chains": 4, "particles": 3, "temperatures": [2, 4], "path": "prior"}
+OPTIONS |= {"simulate": bdmc.FromPrior(1), "random_seed": 1, "cores": 1, "progressbar": False}
+
+
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     """The seconds of a move as the pilot took them, times all moves ahead."""
@@ -45,11 +49,7 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
 
     monkeypatch.setattr(tree, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        pm.sample_bdmc(
-            normal_model(), chains=4, particles=3, temperatures=[2, 4],
-            path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
-            progressbar=False,
-        )  # fmt: skip
+        pm.sample_bdmc(normal_model(), step=step, **OPTIONS)
     told = re.search(
         r"Ahead: 12 runs \(temperatures: 2, 4; particles: 3\), about (\S+) s", caplog.text
     )

@@ -12,22 +12,20 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.call.annealing import Annealing
 from pymc_bdmc.results.checks.draws import both_sides
-from tests.models import SIGMAS, eight_schools
+from tests.models import SIGMAS, centred_schools
 from tests.systems import SpikeAndSlab
 
-SMALL = dict(
-    simulate=None, path="prior", temperatures=100, random_seed=2, cores=1, progressbar=False
-)  # fmt: skip
+SMALL = {"simulate": None, "path": "prior", "temperatures": 100}
+SMALL |= {"random_seed": 2, "cores": 1, "progressbar": False}
 COUNTS = [4, 6, 3, 5]
 
 
 def drawn(**draws):
     """A fit of two chains with these draws."""
-    data = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(np.ndim(values) - 1))),
-               np.reshape(values, (2, -1, *np.shape(values)[1:])))
-        for name, values in draws.items()
-    }  # fmt: skip
+    data = {}
+    for name, values in draws.items():
+        dims = ("chain", "draw", *(f"{name}_{i}" for i in range(np.ndim(values) - 1)))
+        data[name] = (dims, np.reshape(values, (2, -1, *np.shape(values)[1:])))
     return xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
 
 
@@ -130,9 +128,8 @@ def test_hyperparameters_come_from_the_same_draws(monkeypatch):
     rng = np.random.default_rng(1)
     draws = {"mu": rng.normal(5, 3, 100), "tau": rng.uniform(1, 5, 100)}
     draws["theta"] = draws["mu"][:, None] + draws["tau"][:, None] * rng.normal(size=(100, 8))
-    simulate = bdmc.FromHyperparameters(datasets=3)
-    options = SMALL | {"simulate": simulate, "chains": 4, "temperatures": 10}
-    dt = pm.sample_bdmc(eight_schools(centred=True), posterior=drawn(**draws), **options)
+    options = SMALL | {"simulate": bdmc.FromHyperparameters(datasets=2), "temperatures": 5}
+    dt = pm.sample_bdmc(centred_schools(), posterior=drawn(**draws), **options)
     assert np.isclose(draws["tau"], dt["simulated"]["tau"].values[:, None]).any(axis=1).all()
 
 

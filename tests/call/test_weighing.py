@@ -17,36 +17,30 @@ from pymc_bdmc.estimators import total_variation
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, PriorPath
-from tests.models import (
-    SD_SCHOOLS,
-    SIGMAS,
-    Y_SCHOOLS,
-    conjugate_regression,
-    eight_schools,
-    eight_schools_log_ml,
-)
+from tests.models import SD_SCHOOLS, SIGMAS, Y_SCHOOLS, centred_schools, small_regression
 
-QUICK = dict(random_seed=3, progressbar=False)
+QUICK = {"random_seed": 3, "progressbar": False}
+
+
+MODEL, LOG_ML = small_regression()
 
 
 @pytest.fixture(scope="module")
-def regression():
-    return conjugate_regression(d=5, n=40)
+def default():
+    return pm.sample_bdmc(MODEL, cores=2, **QUICK)
 
 
-@pytest.fixture(scope="module")
-def default(regression):
-    return pm.sample_bdmc(regression[0], cores=2, **QUICK)
-
-
-def test_a_normal_posterior_is_not_annealed(regression, default):
-    """And log ML is right; two-sided α = 6e-5."""
+def test_a_normal_posterior_is_not_annealed(default):
+    """And log ML is right; two-sided α = 6e-5. Bits are the same for any number of cores."""
     assert default["real"].sizes["beta"] == 2
     assert default.attrs["path_reason"].startswith("16 optimisations found 1 mode")
     row = bdmc.evidence(default).query("data == 'real' and recommended").iloc[0]
-    assert abs(row["value"] - regression[1]) < SIGMAS * row["error"]
+    assert abs(row["value"] - LOG_ML) < SIGMAS * row["error"]
     assert row["error"] < 0.05
     assert bdmc.verdict(default).status == "good"
+    again = pm.sample_bdmc(MODEL, cores=1, **QUICK)
+    for group in ("real", "forward", "reverse"):
+        assert np.array_equal(again[group]["log_weight"], default[group]["log_weight"])
 
 
 def test_cost_by_stage(default):
@@ -67,25 +61,18 @@ def test_cost_by_stage(default):
     assert sum(sizes.values()) < 7000
 
 
-def test_same_bits_for_any_number_of_cores(regression, default):
-    again = pm.sample_bdmc(regression[0], cores=1, **QUICK)
-    for group in ("real", "forward", "reverse"):
-        assert np.array_equal(again[group]["log_weight"], default[group]["log_weight"])
-
-
-def test_whoever_asks_for_annealing_gets_it():
+@pytest.mark.parametrize(
+    "asked", [{"path": PriorPath()}, {"temperatures": 20}, {"step": "nuts"}, {"target_gap": 1.0}]
+)
+def test_whoever_asks_for_annealing_gets_it(asked):
     assert Options(model=None).may_skip_annealing
-    for asked in (
-        dict(path=PriorPath()), dict(temperatures=20), dict(step="nuts"), dict(target_gap=1.0)
-    ):  # fmt: skip
-        assert not Options(model=None, **asked).may_skip_annealing
+    assert not Options(model=None, **asked).may_skip_annealing
 
 
 def test_simulated_data_alone_from_fitted_hyperparameters():
     """The fit to the real data gives hyperparameters, though no run is on these data."""
-    simulate = bdmc.FromHyperparameters(datasets=2)
-    model = eight_schools(centred=True)
-    dt = pm.sample_bdmc(model, simulate=simulate, real_data=False, chains=2, **QUICK)
+    options = {"simulate": bdmc.FromHyperparameters(datasets=2), "real_data": False, "chains": 2}
+    dt = pm.sample_bdmc(centred_schools(), **options, **QUICK)
     assert "real" not in dt.children
     assert dt["forward"].sizes["dataset"] == 2
     assert dt.attrs["gradients_scouts"] > 0
@@ -94,16 +81,16 @@ def test_simulated_data_alone_from_fitted_hyperparameters():
     assert ((distances >= 0) & (distances < 0.1)).all()
 
 
-def test_memory_for_many_runs_is_looked_for(regression, monkeypatch):
+def test_memory_for_many_runs_is_looked_for(monkeypatch):
     """Their number is known after the fit only; nothing is sampled."""
+
+    def refuse_many(n_bytes, **sizes):
+        if sizes["chains"] > 64:
+            raise ValueError(f"{sizes['chains']} runs")
+
     monkeypatch.setattr(prepare, "check_memory", refuse_many)
     with pytest.raises(ValueError, match="4096 runs"):
-        pm.sample_bdmc(regression[0], simulate=None, target_error=1e-6, **QUICK)
-
-
-def refuse_many(n_bytes, **sizes):
-    if sizes["chains"] > 64:
-        raise ValueError(f"{sizes['chains']} runs")
+        pm.sample_bdmc(MODEL, simulate=None, target_error=1e-6, **QUICK)
 
 
 def funnel():
@@ -113,16 +100,6 @@ def funnel():
         effect = pm.Logistic("effect", mean, scale, shape=8)
         pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
     return model
-
-
-def test_centred_effects_need_no_annealing():
-    """They are latent variables: draws reach into the neck of their funnel."""
-    dt = pm.sample_bdmc(eight_schools(centred=True), simulate=None, **QUICK)
-    assert dt["real"].sizes["beta"] == 2
-    assert dt.attrs["path_reason"].startswith("1 parameter, 9 latent variables: ")
-    assert dt.attrs["unreached"] == ""
-    found = bdmc.log_ml(dt)
-    assert abs(found.value - eight_schools_log_ml()) < SIGMAS * found.error
 
 
 def test_centred_effects_that_are_not_normal_stay_unreached():
@@ -157,30 +134,28 @@ def test_draws_that_are_no_fit_are_annealed(monkeypatch):
     assert weighing.size({}, FittedPath()) == (1, 234)
 
 
-def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):
+def test_draws_that_are_a_fit_are_weighed_in_both_directions(default):
     """As many runs either way, and log ML from both is right; two-sided α = 6e-5."""
-    model, log_ml = regression
     path = FittedPath(xr.DataTree.from_dict({"posterior": default["posterior"].dataset}))
-    dt = pm.sample_bdmc(model, path=path, simulate=None, **QUICK)
+    dt = pm.sample_bdmc(MODEL, path=path, simulate=None, **QUICK)
     assert dt["real"].sizes["beta"] == 2
     assert dt["real"].sizes["chain"] == dt["real_reverse"].sizes["chain"] == 16
     assert "gradients_pilot" not in dt.attrs
     row = bdmc.evidence(dt).query("recommended").iloc[0]
-    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    assert abs(row["value"] - LOG_ML) < SIGMAS * row["error"]
     with pytest.raises(ValueError, match="target_error: with posterior draws"):
-        pm.sample_bdmc(model, path=path, simulate=None, target_error=0.1)
+        pm.sample_bdmc(MODEL, path=path, simulate=None, target_error=0.1)
 
 
-def test_draws_that_are_no_fit_are_left_out_of_the_path(regression, default):
+def test_draws_that_are_no_fit_are_left_out_of_the_path(default):
     """400 deviations off: climbs make the fit, log ML is right, and the draws are called bad."""
-    model, log_ml = regression
     draws = default["posterior"].dataset
     far = draws + 400 * draws.std(("chain", "draw"))
-    dt = pm.sample_bdmc(model, path=FittedPath(far), simulate=None, **QUICK)
+    dt = pm.sample_bdmc(MODEL, path=FittedPath(far), simulate=None, **QUICK)
     assert dt.attrs["path_reason"].startswith("a fit to the draws that were given is far")
     assert "gradients_pilot" not in dt.attrs
     row = bdmc.evidence(dt).loc[("real", 0, "forward average")]
-    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    assert abs(row["value"] - LOG_ML) < SIGMAS * row["error"]
     assert dt["agreement"].attrs["status"] == "bad"
 
 
@@ -229,42 +204,16 @@ def test_noisy_runs_on_simulated_data_are_as_many_as_certify():
         assert chains == 2 or certified(variance, 2) < 0.5
 
 
-def test_errors_by_target_are_honest(regression):
+def test_errors_by_target_are_honest():
     """Over 10 seeds z² of log ML has the mean of a chi-square; α = 1e-3, two-sided.
 
     The twin states a third of each error, and passes with probability 0.03. The target itself is
     met up to chance.
     """
-    model, log_ml = regression
     options = QUICK | {"simulate": None, "target_error": 0.02}
-    found = [bdmc.log_ml(pm.sample_bdmc(model, **options | {"random_seed": k})) for k in range(10)]
+    found = [bdmc.log_ml(pm.sample_bdmc(MODEL, **options | {"random_seed": k})) for k in range(10)]
     errors = np.array([each.error for each in found])
-    z = (np.array([each.value for each in found]) - log_ml) / errors
+    z = (np.array([each.value for each in found]) - LOG_ML) / errors
     low, high = stats.chi2.ppf([5e-4, 1 - 5e-4], 10) / 10
     assert low < np.mean(z**2) < high < np.mean((3 * z) ** 2)
     assert np.median(errors) < 1.2 * 0.02
-
-
-def noise_of_two_levels(n, share):
-    """A Potential whose posterior is N(0, 0.05²) or, with this probability, N(0, 0.5²); Z = 1."""
-    variance = np.array([0.05, 0.5]) ** 2
-    own = variance / (1 - variance)
-    log_share = np.log([1 - share, share]) + n / 2 * np.log((1 + own) / own)
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 1, shape=n)
-        pm.Potential("y", pm.math.logaddexp(*(log_share - (x**2).sum() / own / 2)))
-    return model
-
-
-def test_a_shell_that_no_climb_finds_is_found_by_rays(monkeypatch):
-    """The narrow part has the only top. Twin without rays: valid, and low by the shell, .36."""
-    model = noise_of_two_levels(30, 0.3)
-    dt = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
-    found = bdmc.log_ml(dt)
-    assert found.valid
-    assert abs(found.value) < SIGMAS * found.error
-    assert found.error < 0.05  # the shell is a component of the fit, so weights are even
-    monkeypatch.setattr("pymc_bdmc.fits.fit.part_beyond", lambda *_: (0.0, None))
-    twin = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, cores=1, **QUICK))
-    assert twin.valid
-    assert twin.value < -0.2
