@@ -56,9 +56,7 @@ RATES = {
     "an exact pair": {"simulate": bdmc.Given(*PAIR, exact=True)},
     "a wrong pair": {"simulate": bdmc.Given(*WRONG_PAIR, exact=True)},
     "interrupted": {"simulate": "prior", "callback": press},
-    "5 temperatures": {
-        "simulate": bdmc.FromPrior(1), "schedule": "linear", "temperatures": 5,
-    },
+    "5 temperatures": {"simulate": bdmc.FromPrior(1), "schedule": "linear", "temperatures": 5},
     "alone": {"simulate": None},
     "4 chains": {"simulate": None, "chains": 4},
     "1 temperature": {"simulate": None, "temperatures": 1},
@@ -66,7 +64,7 @@ RATES = {
     "wrong draws": BOTH_SIDES | {"posterior": IDATA["wrong"]},
     "right source": DEFAULT | {"simulate": "posterior", "posterior": IDATA["right"]},
     "wrong source": DEFAULT | {"simulate": "posterior", "posterior": IDATA["wrong"]},
-}  # fmt: skip
+}
 """Calls on counts of an unknown rate: from the prior by ten temperatures, or as is said."""
 ISING, TEMPERED = partial(bdmc.lattice.anneal, Ising(4)), partial(bdmc.temper, Ising(4), chains=8)
 POTTS = partial(bdmc.lattice.anneal, Potts(6, 10), kernel="heat bath", chains=128)
@@ -86,83 +84,57 @@ SYSTEMS = {
     "initial=50": partial(TEMPERED, temperatures=60, initial=50),
 }
 """Calls without a model."""
-FOLLOWED = {
-    "data must be simulated: leave out simulate=None": [("alone", "simulated")],
-    "leave out real_data=False": [("no real data", "simulated")],
-    "to test the model too, simulate": [("15 data sets", "simulated")],
-    'pass simulate="prior" for an exact start': [("a pair", "simulated")],
-    "one pair certifies almost nothing": [("an exact pair", "simulated")],
-    "test the step method with bdmc.testing.check_invariance": [("a wrong pair", "simulated")],
-    "run it again.": [("interrupted", "simulated")],
-    "until the boxes of plot_consistency agree": [("5 temperatures", "simulated")],
-    "too few runs to trust their averaged weights": [("4 chains", "alone")],
-    "the averaged weights cannot be trusted: ": [("1 temperature", "alone")],
-    "use more temperatures or particles; run more chains of that sampler": [
-        ("wrong draws", "right draws")
-    ],
-    "bdmc.plot_agreement(dt, idata)": [("wrong draws", "right draws")],
-    "see where these draws differ from those of the run": [("wrong source", "right source")],
-    'on a lattice start="exact"': [("ordered", "exact")],
-    "take more chains; if these do not settle it": [
-        ("16 pairs", "exact"),
-        ("16 wide pairs", "exact"),
-    ],
-    "use more temperatures or particles, or another kernel": [
-        ("50 for ten colours", "200 for ten colours")
-    ],
-    "use more temperatures.": [("late", "even")],
-    "take more draws, or more temperatures where": [("20 draws", "1000 draws")],
-    "take more chains, or a larger `initial`": [("initial=2", "initial=50")],
-}
-"""Words of a remedy, with pairs of calls: one that prints it, and one that follows it."""
+FOLLOWED = [
+    ("data must be simulated: leave out simulate=None", "alone", "simulated"),
+    ("leave out real_data=False", "no real data", "simulated"),
+    ("to test the model too, simulate", "15 data sets", "simulated"),
+    ('pass simulate="prior" for an exact start', "a pair", "simulated"),
+    ("one pair certifies almost nothing", "an exact pair", "simulated"),
+    ("test the step method with bdmc.testing.check_invariance", "a wrong pair", "simulated"),
+    ("run it again.", "interrupted", "simulated"),
+    ("until the boxes of plot_consistency agree", "5 temperatures", "simulated"),
+    ("too few runs to trust their averaged weights", "4 chains", "alone"),
+    ("the averaged weights cannot be trusted: ", "1 temperature", "alone"),
+    ("particles; run more chains of that sampler", "wrong draws", "right draws"),
+    ("bdmc.plot_agreement(dt, idata)", "wrong draws", "right draws"),
+    ("see where these draws differ from those of the run", "wrong source", "right source"),
+    ('on a lattice start="exact"', "ordered", "exact"),
+    ("take more chains; if these do not settle it", "16 pairs", "exact"),
+    ("take more chains; if these do not settle it", "16 wide pairs", "exact"),
+    ("particles, or another kernel", "50 for ten colours", "200 for ten colours"),
+    ("use more temperatures.", "late", "even"),
+    ("take more draws, or more temperatures where", "20 draws", "1000 draws"),
+    ("take more chains, or a larger `initial`", "initial=2", "initial=50"),
+]
+"""Words of a remedy, a call that prints it, and one that follows it."""
 ELSEWHERE = {
-    "call/test_sampling.py": {
-        "for a gap of about one nat": "the_remedy_of_a_wide_gap_works",
-    },
-    "call/test_posterior_draws.py": {
-        "Compare the draws with the group posterior": "what_draws_or_forward_runs_miss_is_told",
-    },
-    "results/test_agreement.py": {
-        "see which of your chains agrees": "chains_that_contradict_each_other_are_bad",
-    },
-    "results/test_burn_in.py": {
-        "use a longer burn_in.": "a_doubt_tells_that_the_longest_may_be_too_short",
-    },
-    "results/test_missed.py": {
-        " non-centred": "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
-        "simulate data to measure it": "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
-        'use path="prior"': "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
-    },
-    "results/test_which_side.py": {
-        "anneal from a fit to these draws": "the_remedy_for_a_run_that_misses_a_mode_works",
-    },
-    "results/test_remedies.py": {
-        "test it with testing.check_invariance": (
-            "a_wrong_step_method_fails_the_check_that_is_named"
-        ),
-        "put temperatures there": "temperatures_are_put_where_the_gap_opens",
-    },
-    "results/test_summary.py": {
-        "in a form that does not overflow": "a_density_that_is_nan_next_to_the_posterior_is_told",
-        "their log weights widen the gap": "faults_of_runs_are_told",
-        "remove the divergences first": "divergences_come_first",
-        "so the kernel hardly mixes": "an_even_gap_is_told_with_the_temperatures_that_close_it",
-        "of the best schedule: pass": "an_even_gap_is_told_with_the_temperatures_that_close_it",
-        "rely on medians": "medians_lead_where_the_mean_of_logs_does_not_exist",
-        "chains that started far out in the tail": "a_far_start_is_no_knot",
-    },
-    "results/test_verdict.py": {
-        "data sets would be enough if": "an_open_verdict_names_what_would_settle_it",
-        "use more runs on each data set": "an_open_verdict_names_what_would_settle_it",
-        'try path="prior", since a fit': "a_part_that_forward_runs_miss_is_told",
-        "since a fit can miss where their scale is small": "a_part_that_forward_runs_miss_is_told",
-        "pass path=": "another_path_that_reaches_more_is_evidence_of_an_error",
-        "although the model does not fit, pass simulate": "a_wrong_model_is_told",
-        "change the model where your data differ": "a_wrong_model_is_told",
-        "so that every run reaches": "runs_that_end_in_different_places_are_told",
-    },
+    "for a gap of about one nat": "the_remedy_of_a_wide_gap_works",
+    "Compare the draws with the group posterior": "what_draws_or_forward_runs_miss_is_told",
+    "see which of your chains agrees": "chains_that_contradict_each_other_are_bad",
+    "use a longer burn_in.": "a_doubt_tells_that_the_longest_may_be_too_short",
+    " non-centred": "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
+    "simulate data to measure it": "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
+    'use path="prior"': "a_sign_of_a_miss_refuses_what_nothing_simulated_confirms",
+    "anneal from a fit to these draws": "the_remedy_for_a_run_that_misses_a_mode_works",
+    "test it with testing.check_invariance": "a_wrong_step_method_fails_the_check_that_is_named",
+    "put temperatures there": "temperatures_are_put_where_the_gap_opens",
+    "that does not overflow": "a_density_that_is_nan_next_to_the_posterior_is_told",
+    "their log weights widen the gap": "faults_of_runs_are_told",
+    "remove the divergences first": "divergences_come_first",
+    "so the kernel hardly mixes": "an_even_gap_is_told_with_the_temperatures_that_close_it",
+    "of the best schedule: pass": "an_even_gap_is_told_with_the_temperatures_that_close_it",
+    "rely on medians": "medians_lead_where_the_mean_of_logs_does_not_exist",
+    "chains that started far out in the tail": "a_far_start_is_no_knot",
+    "data sets would be enough if": "an_open_verdict_names_what_would_settle_it",
+    "use more runs on each data set": "an_open_verdict_names_what_would_settle_it",
+    'try path="prior", since a fit': "a_part_that_forward_runs_miss_is_told",
+    "since a fit can miss where their scale is small": "a_part_that_forward_runs_miss_is_told",
+    "pass path=": "another_path_that_reaches_more_is_evidence_of_an_error",
+    "although the model does not fit, pass simulate": "a_wrong_model_is_told",
+    "change the model where your data differ": "a_wrong_model_is_told",
+    "so that every run reaches": "runs_that_end_in_different_places_are_told",
 }
-"""Remedies that other tests follow, by calls or by numbers."""
+"""Words of remedies that other tests follow, by calls or by numbers."""
 
 
 @cache
@@ -189,23 +161,15 @@ def written():
                     yield parts
 
 
-def is_of(words, parts):
-    return any(words in part or part in words for part in parts)
-
-
 def test_every_remedy_has_its_place():
-    found = list(written())
+    found, known = list(written()), [*{row[0] for row in FOLLOWED}, *ELSEWHERE]
     assert len(found) > 40
-    known = [*FOLLOWED, *(words for tests in ELSEWHERE.values() for words in tests)]
-    assert len(known) == len(set(known))
     for parts in found:
-        assert any(is_of(words, parts) for words in known), parts
+        assert any(words in part or part in words for part in parts for words in known), parts
     for words in known:
-        assert any(is_of(words, parts) for parts in found), words
-        assert not is_of(words, ["drink more wine."])  # twin
-    for path, tests in ELSEWHERE.items():
-        source = (TESTS / path).read_text(encoding="utf-8")
-        assert all(f"def test_{name}(" in source for name in tests.values())
+        assert any(words in part or part in words for parts in found for part in parts), words
+    tests = "".join(path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
+    assert all(f"def test_{name}(" in tests for name in ELSEWHERE.values())
 
 
 def printed(dt):
@@ -220,17 +184,16 @@ def printed(dt):
     return "\n".join(remedies)
 
 
-@pytest.mark.parametrize("words", FOLLOWED)
-def test_a_remedy_is_followed(words):
+@pytest.mark.parametrize(("words", "without", "following"), FOLLOWED)
+def test_a_remedy_is_followed(words, without, following):
     """The run that does not follow it, whose complaint must be there, is the twin."""
-    for without, following in FOLLOWED[words]:
-        assert words in printed(run(without))
-        dt = run(following)
-        assert words not in printed(dt)
-        if Reading.of(dt).is_tempering:
-            assert bdmc.evidence(dt, "RTS")["valid"].all()
-        else:
-            assert bdmc.log_ml(dt).valid
+    assert words in printed(run(without))
+    dt = run(following)
+    assert words not in printed(dt)
+    if Reading.of(dt).is_tempering:
+        assert bdmc.evidence(dt, "RTS")["valid"].all()
+    else:
+        assert bdmc.log_ml(dt).valid
 
 
 def test_a_wrong_step_method_fails_the_check_that_is_named():
@@ -246,26 +209,16 @@ def test_a_wrong_step_method_fails_the_check_that_is_named():
         assert check.passed is is_right
 
 
-@pytest.mark.parametrize(
-    ("draws", "words"),
-    [
-        ("wrong draws", "bdmc.plot_agreement(dt, idata)"),
-        ("wrong source", "see where these draws differ from those of the run"),
-    ],
-)
-def test_a_call_that_is_named_shows_the_quantity(draws, words):
+@pytest.mark.parametrize("draws", ["wrong draws", "wrong source"])
+def test_a_call_that_is_named_shows_the_quantity(draws):
     """As it is printed."""
-    dt = run(draws)
-    (remedy,) = [each.remedy for each in verdict_of(dt).findings if words in each.remedy]
-    name, arguments = re.search(r"bdmc\.(\w+)\((.*)\)", remedy).groups()
-    assert arguments == "dt, idata"
-    found = getattr(bdmc, name)(dt, IDATA["wrong"])
-    if name == "agreement":
-        assert found.status == "bad"
-        assert found.table.index.tolist() == ["rate"]
-    else:
+    (named,) = {*re.findall(r"bdmc\.\w+\(dt, idata\)", bdmc.verdict(run(draws)).text)}
+    found = eval(named, {"bdmc": bdmc, "dt": run(draws), "idata": IDATA["wrong"]})
+    if "plot" in named:
         axes = found.viz["figure"].item().axes
         assert "distribution of rate" in [each.get_title() for each in axes]
+    else:
+        assert (found.status, found.table.index.tolist()) == ("bad", ["rate"])
 
 
 def test_temperatures_are_put_where_the_gap_opens():
