@@ -11,7 +11,7 @@ from pymc_bdmc.estimators import (
     total_variation_of_divergence,
 )
 
-TRIALS = 300
+TRIALS = 200
 MOST_MISSES = int(stats.binom.isf(1e-4, TRIALS, 0.05))
 """Of so many 95 % intervals; α = 1e-4 for each of six comparisons, 6e-4 in all."""
 RUNS, PARTICLES = 16, 32
@@ -44,8 +44,9 @@ def weighted_runs(terms, rng, spread=0.3):
     return found, np.log(np.mean(np.exp(log_weights)))
 
 
-@pytest.mark.parametrize(("d", "deviation"), [(1, 1.3), (5, 0.7), (20, 0.9)])
+@pytest.mark.parametrize(("d", "deviation"), [(1, 1.3), (5, 0.7)])
 def test_closed_forms_of_normals(d, deviation):
+    """Broken twins: another sign, and log ML of another model."""
     rng, (to, back) = np.random.default_rng(d), kl_of_normals(d, deviation)
     elbos, returns = [], []
     for _ in range(TRIALS):
@@ -57,26 +58,24 @@ def test_closed_forms_of_normals(d, deviation):
         assert elbo.valid
         elbos.append((-elbo.value, elbo.error))
         returns.append((mean.estimate.value - log_ml, mean.difference_error))
-    assert misses(to, elbos, 499) <= MOST_MISSES
-    assert misses(back, returns, RUNS - 1) <= MOST_MISSES
-    # Broken twins: another sign, and log ML of another model.
-    assert misses(-to, elbos, 499) > MOST_MISSES
-    assert misses(back - 0.5, returns, RUNS - 1) > MOST_MISSES
+    assert misses(to, elbos, 499) <= MOST_MISSES < misses(-to, elbos, 499)
+    assert misses(back, returns, RUNS - 1) <= MOST_MISSES < misses(back - 0.5, returns, RUNS - 1)
 
 
 def test_the_covariance_with_log_ml_counts():
-    """If terms depend on the weight of a run, errors added in quadrature are wrong."""
+    """If terms depend on the weight of a run, errors added in quadrature are wrong.
+
+    E[w log w]/E[w] = 0.125 for these weights, so the truth is 0.
+    """
     rng, found = np.random.default_rng(1), []
     for _ in range(TRIALS):
         log_weights = rng.normal(-0.125, 0.5, RUNS)
-        # Of an unbiased run, p = N(0, 1) is the mean over runs by weight, not that of a run.
-        shift = log_weights - 0.125
-        terms = shift[:, None] + 0.1 * rng.normal(size=(RUNS, PARTICLES))
+        # If a run is unbiased, p = N(0, 1) is the mean over runs by weight, not that of a run.
+        terms = (log_weights - 0.125)[:, None] + 0.1 * rng.normal(size=(RUNS, PARTICLES))
         mean = posterior_log_ratio(terms, np.full(terms.shape, 1 / PARTICLES), log_weights)
         value = mean.estimate.value - np.log(np.mean(np.exp(log_weights)))
         found.append((value, mean.difference_error, mean.estimate.error))
     values, right, alone = np.array(found).T
-    # E[w log w]/E[w] = 0.125 for these weights, so the truth is 0.
     assert abs(values.std() / right.mean() - 1) < 0.3
     assert not abs(values.std() / np.hypot(alone, 0.5 / 4).mean() - 1) < 0.3  # broken twin
 
@@ -84,39 +83,39 @@ def test_the_covariance_with_log_ml_counts():
 @pytest.mark.parametrize("spread", [0.5, 1.5])
 def test_errors_on_a_funnel_are_honest_or_withheld(spread):
     """q normal and p a funnel: log p has the tail of a log-normal variable."""
-    rng, found, valid = np.random.default_rng(7), [], 0
+    rng, found = np.random.default_rng(7), []
     truth = -(spread**2) / 18 - np.log(3) - 0.5 * np.exp(spread**2 / 2) + 1 + np.log(spread)
     for _ in range(TRIALS):
-        v, x = spread * rng.normal(size=10_000), rng.normal(size=10_000)
+        v, x = rng.normal(size=(2, 10_000)) * [[spread], [1]]
         log_p = -(v**2) / 18 - np.log(3) - v / 2 - 0.5 * x**2 * np.exp(-v)
         log_q = -0.5 * (v / spread) ** 2 - np.log(spread) - 0.5 * x**2
         elbo = evidence_lower_bound(log_p - log_q)
-        valid += elbo.valid
         if elbo.valid:
             found.append((elbo.value, elbo.error))
         assert certified_divergence(log_p - log_q, 0.0, 0.999) <= -truth
-    assert valid > 0.8 * TRIALS
+    assert len(found) > 0.8 * TRIALS
     assert misses(truth, found, 4999) <= MOST_MISSES
 
 
 def test_tails_without_a_mean_are_told():
     """A Cauchy posterior and a normal q: KL(p‖q) is infinite, and no row may print a number."""
-    rng, valid, sound = np.random.default_rng(1), 0, 0
+    rng, heavy, light = np.random.default_rng(1), [], []
     for _ in range(200):
         theta = rng.standard_cauchy((RUNS, PARTICLES))
         terms = stats.cauchy.logpdf(theta) - stats.norm.logpdf(theta)
-        valid += weighted_runs(terms, rng)[0].estimate.valid
-        sound += weighted_runs(normal_terms(rng.normal(size=(16, 32, 1)), 0.7), rng)[
-            0
-        ].estimate.valid
-    assert valid <= 4
-    assert sound >= 196
-    found = weighted_runs(terms, rng)[0].estimate
-    assert "Pareto k" in found.reason
+        heavy.append(weighted_runs(terms, rng)[0].estimate)
+        terms = normal_terms(rng.normal(size=(RUNS, PARTICLES, 1)), 0.7)
+        light.append(weighted_runs(terms, rng)[0].estimate)
+    assert sum(each.valid for each in heavy) <= 4
+    assert sum(each.valid for each in light) >= 196
+    assert "Pareto k" in heavy[-1].reason
 
 
 def test_the_certified_bound_holds_and_is_sharp():
-    """At a confidence of 50 %, a bound without its confidence terms fails too often."""
+    """At a confidence of 50 %, a bound without its confidence terms fails too often.
+
+    Draws can miss an upper tail, too: a spike of p that one draw of q in 10,000 finds.
+    """
     rng, (to, _) = np.random.default_rng(3), kl_of_normals(2, 1.5)
     terms = [normal_terms(0.2 + 1.5 * rng.normal(size=(4000, 2)), 1.5) for _ in range(TRIALS)]
     bounds = np.array([certified_divergence(each, 0.0, 0.5) for each in terms])
@@ -124,7 +123,6 @@ def test_the_certified_bound_holds_and_is_sharp():
     assert np.median(bounds) > 0.8 * to
     naive = np.array([-each.mean() for each in terms])  # broken twin
     assert np.sum(naive > to) > np.sum(bounds > to) + 50
-    # An upper tail that the draws can miss: p has a spike that one draw of q in 10,000 finds.
     spike = np.where(rng.random((TRIALS, 4000)) < 1e-4, np.log(0.5 / 1e-4), np.log(0.5))
     truth = -(1e-4 * np.log(0.5 / 1e-4) + (1 - 1e-4) * np.log(0.5 / (1 - 1e-4)))
     bounds = np.array([certified_divergence(each, 0.0, 0.95) for each in spike])
@@ -140,9 +138,9 @@ def test_equal_densities_have_no_divergence():
 
 
 def test_where_one_density_is_zero():
+    """Particles of weight zero do not count."""
     rng = np.random.default_rng(1)
-    terms = rng.normal(size=1000)
-    terms[3] = -np.inf
+    terms = np.append(rng.normal(size=999), -np.inf)
     elbo = evidence_lower_bound(terms)
     assert (elbo.value, elbo.valid) == (-np.inf, True)
     assert "−∞ at 1 of 1000 draws" in elbo.reason
@@ -154,16 +152,10 @@ def test_where_one_density_is_zero():
     assert mean.estimate.reason.startswith("q is zero on 0.00")
     values[0, 0] = np.nan
     assert "edge of the support" in weighted_runs(values, rng)[0].estimate.reason
-
-
-def test_particles_of_weight_zero_do_not_count():
-    values = np.random.default_rng(1).normal(size=(16, 32))
-    shares = np.tile([1 / 16] * 16 + [0.0] * 16, (16, 1))
-    lost = values.copy()
-    lost[:, 16:] = np.nan
-    first, second = (
-        posterior_log_ratio(each, shares, np.linspace(-0.1, 0.1, 16)) for each in (values, lost)
-    )
+    values[:, 0], shares = 0.0, np.tile([0.0] + [1 / 31] * 31, (16, 1))
+    lost, log_weights = values.copy(), np.linspace(-0.1, 0.1, 16)
+    lost[:, 0] = np.nan
+    first, second = (posterior_log_ratio(each, shares, log_weights) for each in (values, lost))
     assert first == second
     nothing = posterior_log_ratio(values, shares, np.full(16, -np.inf)).estimate
     assert (nothing.valid, nothing.reason) == (False, "every weight is zero")
@@ -180,11 +172,11 @@ def test_bad_weights_and_few_draws_are_told():
             evidence_lower_bound(bad)
 
 
-@pytest.mark.parametrize("shift", [0.05, 0.5, 2.0, 5.0])
-def test_total_variation_is_bounded(shift):
+def test_total_variation_is_bounded():
     """The total variation of N(0, 1) and N(shift, 1) is known, and KL = shift²/2."""
-    exact = 2 * stats.norm.cdf(shift / 2) - 1
-    assert exact <= total_variation_of_divergence(shift**2 / 2) <= 1
-    assert not exact <= total_variation_of_divergence(shift**2 / 9)  # broken twin
+    for shift in (0.05, 0.5, 2.0, 5.0):
+        exact = 2 * stats.norm.cdf(shift / 2) - 1
+        assert exact <= total_variation_of_divergence(shift**2 / 2) <= 1
+        assert not exact <= total_variation_of_divergence(shift**2 / 9)  # broken twin
     assert total_variation_of_divergence(-1.0) == 0.0
     assert total_variation_of_divergence(np.inf) == 1.0

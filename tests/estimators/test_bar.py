@@ -1,24 +1,35 @@
-"""Bennett's acceptance ratio against pymbar, exact answers and broken twins."""
+"""Bennett's acceptance ratio and the histogram: pymbar, exact answers and broken twins."""
 
 import numpy as np
 import pymbar
 import pytest
-from scipy.special import expit
+from scipy.integrate import quad
+from scipy.special import logsumexp
+from scipy.stats import kstest, norm
 
-from pymc_bdmc.estimators import bar, effective_sample_size, overlap
+from pymc_bdmc.estimators import (
+    bar,
+    effective_sample_size,
+    histogram,
+    histogram_posterior,
+    overlap,
+    work_distribution,
+)
 from pymc_bdmc.estimators.bar import crooks_misfit, log_acceptances
+from tests.systems import GammaWork, GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
 
-def off_by(estimate, truth):
-    return abs(estimate.value - truth) / estimate.error
-
-
-@pytest.mark.parametrize(("n_f", "n_r"), [(500, 500), (3000, 300), (300, 3000)])
-@pytest.mark.parametrize("work", ["gaussian_work", "skewed_work"])
-def test_agrees_with_pymbar(work, n_f, n_r, request):
-    work, rng = request.getfixturevalue(work), np.random.default_rng(1)
+@pytest.mark.parametrize(
+    ("work", "n_f", "n_r"),
+    [
+        (GaussianWork(stds=(1.5,), log_z=3.0), 300, 3000),
+        (GammaWork(shape=5.0, rate=0.5), 3000, 300),
+    ],
+)
+def test_agrees_with_pymbar(work, n_f, n_r):
+    rng = np.random.default_rng(1)
     forward, reverse = work.forward(n_f, rng), work.reverse(n_r, rng)
     ours = bar(forward, reverse)
     # pymbar takes the work of each process: −log w forward, and +log w for the reverse one.
@@ -30,78 +41,23 @@ def test_agrees_with_pymbar(work, n_f, n_r, request):
     assert ours.error == pytest.approx(max(each["dDelta_f"] for each in theirs), rel=0.01)
 
 
-def without_count_term(forward, reverse):
-    """Broken twin: BAR that forgets log(n_f/n_r)."""
-    grid = np.linspace(-10, 10, 1001)
-    excess = [expit(forward - x).sum() - expit(x - reverse).sum() for x in grid]
-    return grid[np.argmin(np.abs(excess))]
-
-
-def test_unequal_count_term_dropped(gaussian_work):
-    rng = np.random.default_rng(2)
-    forward, reverse = gaussian_work.forward(20_000, rng), gaussian_work.reverse(2000, rng)
-    estimate = bar(forward, reverse)
-    assert off_by(estimate, 3.0) < Z_ALPHA
-    assert abs(without_count_term(forward, reverse) - 3.0) > 20 * estimate.error
-
-
-def test_swapped_sign_of_reverse_work(gaussian_work):
-    rng = np.random.default_rng(3)
-    forward, reverse = gaussian_work.forward(2000, rng), gaussian_work.reverse(2000, rng)
-    assert off_by(bar(forward, reverse), 3.0) < Z_ALPHA
-    swapped = bar(forward, -reverse)
-    assert abs(swapped.value - 3.0) > 1.0
-    assert not swapped.valid
-    assert "Crooks" in swapped.reason
-
-
-def test_error_is_the_spread_of_replicates(gaussian_work):
-    rng = np.random.default_rng(4)
-    runs = [
-        bar(gaussian_work.forward(150, rng), gaussian_work.reverse(50, rng)) for _ in range(600)
-    ]
-    values, errors = np.array([(r.value, r.error) for r in runs]).T
-    covered = np.sum(np.abs(values - 3.0) < 1.96 * errors)
-    # 95 % ± 3.5 binomial standard deviations, and a twin with errors too small by a half
-    tolerance = Z_ALPHA * np.sqrt(600 * 0.95 * 0.05)
-    assert abs(covered - 570) < tolerance
-    assert abs(np.sum(np.abs(values - 3.0) < 1.96 * errors / 2) - 570) > tolerance
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("std", [0.3, 1.0, 2.0, 3.0])
-def test_coverage_where_valid(std):
-    from tests.systems import GaussianWork
-
-    work, rng = GaussianWork(stds=(std,)), np.random.default_rng(5)
-    runs = [bar(work.forward(200, rng), work.reverse(100, rng)) for _ in range(1000)]
-    assert np.mean([r.valid for r in runs]) > 0.9
-    assert 0.93 <= np.mean([abs(r.value) < 1.96 * r.error for r in runs if r.valid]) <= 0.97
-
-
 def tight(apart, n, rng, std=0.1):
     """Works so many nats apart that vary by far less, which Crooks' relation forbids."""
     return rng.normal(0, std, n), rng.normal(apart, std, n)
 
 
-def by_kish_alone(forward, reverse, log_z):
-    """Broken twin: the error and the check count chains that cross by their relative variance."""
-    sizes = [effective_sample_size(a) for a in log_acceptances(forward, reverse, log_z)]
-    n = len(forward)
-    return min(sizes) >= 5, np.sqrt(sum((n / size - 1) / (n - 1) for size in sizes))
-
-
-@pytest.mark.parametrize("apart", [70, 1000, 1e5])
-@pytest.mark.parametrize("n", [16, 200])
+@pytest.mark.parametrize(("apart", "n"), [(70, 16), (1e5, 200)])
 def test_tight_works_that_lie_apart_do_not_overlap(apart, n):
+    """Broken twin: chains that cross are counted by their relative variance."""
     forward, reverse = tight(apart, n, np.random.default_rng(10))
     estimate = bar(forward, reverse)
     assert not estimate.valid
     assert estimate.error > 1000
     assert "hardly overlap" in estimate.reason
-    valid, error = by_kish_alone(forward, reverse, estimate.value)
-    assert valid
-    assert error < 0.1
+    crossing = log_acceptances(forward, reverse, estimate.value)
+    sizes = np.array([effective_sample_size(a) for a in crossing])
+    assert sizes.min() >= 5
+    assert np.sqrt(np.sum((n / sizes - 1) / (n - 1))) < 0.1
 
 
 @pytest.mark.parametrize("apart", [0.3, 1.0])
@@ -114,14 +70,12 @@ def test_tight_works_that_overlap_must_keep_to_crooks_relation(apart):
     assert all(bar(*tight(0.01, 16, rng)).valid for _ in range(20))
 
 
-@pytest.mark.parametrize(("std", "n_f", "n_r"), [(0.1, 16, 16), (1.0, 100, 20), (3.0, 100, 100)])
+@pytest.mark.parametrize(("std", "n_f", "n_r"), [(0.1, 16, 16), (3.0, 100, 20)])
 def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
     """The misfit is standard normal: 400 replicates, α = 5e-4 a mean and 1e-3 a variance.
 
     Broken twin: one nat is added to every reverse weight, which BAR's equation absorbs.
     """
-    from tests.systems import GaussianWork
-
     work, rng = GaussianWork(stds=(std,)), np.random.default_rng(12)
     pairs = [(work.forward(n_f, rng), work.reverse(n_r, rng)) for _ in range(400)]
     for shift, holds in ((0.0, True), (1.0, False)):
@@ -131,70 +85,118 @@ def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
         assert all(np.abs(moments) < bounds) is holds
 
 
-def test_says_invalid_without_overlap():
-    from tests.systems import GaussianWork
-
-    work, rng = GaussianWork(stds=(6.0,)), np.random.default_rng(6)
-    runs = [bar(work.forward(200, rng), work.reverse(200, rng)) for _ in range(100)]
-    assert np.mean([r.valid for r in runs]) < 0.05  # a 95 % interval covers 85 % here
-    assert all("overlap" in r.reason for r in runs)
-
-
-def test_sees_the_spike_that_forward_chains_miss(spike_work):
-    rng = np.random.default_rng(7)
-    estimate = bar(spike_work.forward(1000, rng), spike_work.reverse(1000, rng))
-    assert estimate.valid
-    assert off_by(estimate, 3.0) < Z_ALPHA
-
-
 def test_zero_weights_count_as_chains(gaussian_work):
-    # Half of the forward weights zero: the prior mass of the rest is 1/2, so Z halves.
+    """Half of the forward weights are zero: the prior mass of the rest is 1/2, so Z halves."""
     rng = np.random.default_rng(8)
     forward, reverse = gaussian_work.forward(4000, rng), gaussian_work.reverse(4000, rng)
-    forward = np.concatenate([forward, np.full(4000, -np.inf)])
-    assert off_by(bar(forward, reverse), 3.0 - np.log(2)) < Z_ALPHA
-
-
-def test_all_weights_zero():
-    estimate = bar([-np.inf, -np.inf], [1.0, 2.0])
-    assert estimate.value == -np.inf
-    assert np.isnan(estimate.error)
-    assert not estimate.valid
-
-
-def test_one_chain_a_direction_has_no_error():
-    estimate = bar([0.0], [1.0])
-    assert estimate.value == pytest.approx(0.5)
-    assert np.isnan(estimate.error)
-    assert not estimate.valid
+    found = bar(np.concatenate([forward, np.full(4000, -np.inf)]), reverse)
+    assert abs(found.value - 3.0 + np.log(2)) < Z_ALPHA * found.error
 
 
 def test_overlap_is_its_integral():
-    from scipy.integrate import quad
-    from scipy.stats import norm
-
-    from tests.systems import GaussianWork
-
     n_f, n_r, std = 40_000, 20_000, 2.0
     p_f, p_r = norm(-2, std).pdf, norm(2, std).pdf
-    exact = quad(lambda x: (n_f + n_r) * p_f(x) * p_r(x) / (n_f * p_f(x) + n_r * p_r(x)), -15, 15)[
-        0
-    ]
-    work, rng = GaussianWork(stds=(std,)), np.random.default_rng(9)
-    assert overlap(work.forward(n_f, rng), work.reverse(n_r, rng), 0.0) == pytest.approx(
-        exact, abs=0.01
+    exact, _ = quad(
+        lambda x: (n_f + n_r) * p_f(x) * p_r(x) / (n_f * p_f(x) + n_r * p_r(x)), -15, 15
     )
+    work, rng = GaussianWork(stds=(std,)), np.random.default_rng(9)
+    found = overlap(work.forward(n_f, rng), work.reverse(n_r, rng), 0.0)
+    assert found == pytest.approx(exact, abs=0.01)
+
+
+# ---- The histogram ----
+
+
+@pytest.fixture
+def weights(gaussian_work):
+    rng = np.random.default_rng(1)
+    return gaussian_work.forward(300, rng), gaussian_work.reverse(120, rng)
+
+
+def test_value_is_the_fixed_point(weights):
+    """Of the two-state weighted histogram equations, iterated; the error is Bennett's."""
+    pooled, log_z = np.concatenate(weights), 0.0
+    for _ in range(500):
+        masses = 1 / (weights[0].size + weights[1].size * np.exp(pooled - log_z))
+        log_z = np.log(np.sum(masses * np.exp(pooled)) / masses.sum())
+    assert log_z == pytest.approx(histogram(*weights).value, abs=1e-9)
+    work, rng = GaussianWork(), np.random.default_rng(3)
+    pair = work.forward(5000, rng), work.reverse(2000, rng)
+    assert histogram(*pair).error == pytest.approx(bar(*pair).error, rel=0.03)
+
+
+def test_distributions_obey_crooks_and_match_the_exact_densities():
+    """α = 1e-3 over 16 intervals. Twin: the sign of log Z."""
+    work, rng = GaussianWork(log_z=2.0), np.random.default_rng(4)
+    found = work_distribution(work.forward(20_000, rng), work.reverse(20_000, rng))
+    assert logsumexp(found.log_forward) == pytest.approx(0, abs=1e-9)
+    assert logsumexp(found.log_reverse) == pytest.approx(0, abs=1e-9)
+    crooks = found.log_forward - found.work - found.log_z
+    np.testing.assert_allclose(found.log_reverse, crooks, atol=1e-12)
+    edges = np.linspace(-6, 2, 17)
+    # W = −log w: forward N(−log Z + 1/2, 1), reverse N(−log Z − 1/2, 1)
+    for density, centre in zip(found.densities(edges), (-1.5, -2.5), strict=True):
+        masses, twin = (np.diff(norm(c, 1).cdf(edges)) for c in (centre, -4 - centre))
+        error = np.sqrt(masses / 20_000) + 1e-4
+        assert (np.abs(density * np.diff(edges) - masses) < 4 * error).all()
+        assert (np.abs(density * np.diff(edges) - twin) > 4 * error).any()
+
+
+def test_posterior_of_one_pair_is_uniform():
+    log_z = histogram_posterior([0.0], [2.0], draws=3000, random_seed=5).log_z
+    assert kstest(log_z[::3], "uniform", args=(0, 2)).pvalue > 1e-3
+    assert kstest(log_z[::3], norm(log_z.mean(), log_z.std()).cdf).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("concentration", [0.0, 0.5])
+def test_posterior_agrees_with_importance_sampling(concentration):
+    """Draws are thinned, yet count as a third. Twin: reverse works taken for forward ones."""
+    forward, reverse = np.array([-1.0, 0.3, -0.5]), np.array([0.8, 1.0])
+    masses = np.random.default_rng(6).dirichlet(np.full(5, 1 + concentration), size=200_000)
+    log_z = np.log(masses @ np.exp([*forward, *reverse]))
+    importance = np.exp(-2 * log_z)
+    importance /= importance.sum()
+    exact_mean = importance @ log_z
+    exact_std = np.sqrt(importance @ (log_z - exact_mean) ** 2)
+    draws = histogram_posterior(
+        forward, reverse, draws=5000, concentration=concentration, random_seed=7
+    ).log_z
+    error = exact_std / np.sqrt(5000 / 3)
+    assert abs(draws.mean() - exact_mean) < Z_ALPHA * error
+    assert abs(draws.std() - exact_std) < Z_ALPHA * error
+    assert abs(draws.mean() - log_z.mean()) > Z_ALPHA * error
+
+
+def test_posterior_agrees_with_maximum_likelihood(weights):
+    """A flat Dirichlet prior pulls log Z up: that is why it is not the default."""
+    posterior, best = histogram_posterior(*weights, draws=2000, random_seed=8), histogram(*weights)
+    assert posterior.estimate.value == pytest.approx(best.value, abs=0.2 * best.error)
+    assert posterior.estimate.error == pytest.approx(best.error, rel=0.1)
+    lower, upper = posterior.interval(0.95)
+    assert lower < best.value < upper
+    assert posterior.estimate.valid
+    flat = histogram_posterior(*weights, draws=500, concentration=1.0, random_seed=8)
+    assert flat.estimate.value > best.value + best.error
+
+
+def test_zero_and_vast_weights():
+    found = work_distribution([-np.inf, -1e5, 0.0], [1e5, 0.0, np.inf])
+    assert logsumexp(found.log_forward) == pytest.approx(0, abs=1e-9)
+    posterior = histogram_posterior([-np.inf, -1e5, 0.0], [1e5, 0.0], draws=50, random_seed=1)
+    assert np.isfinite(posterior.log_z).all()
 
 
 @pytest.mark.parametrize(
-    ("forward", "reverse", "message"),
+    ("call", "forward", "reverse", "message"),
     [
-        ([], [1.0], "forward: no log weights"),
-        ([1.0], [np.nan], "reverse: log weights are NaN"),
-        ([np.inf], [1.0], "probability zero"),
-        ([1.0], [-np.inf], "probability zero"),
+        (bar, [], [1.0], "forward: no log weights"),
+        (bar, [1.0], [np.nan], "reverse: log weights are NaN"),
+        (bar, [np.inf], [1.0], "probability zero"),
+        (bar, [1.0], [-np.inf], "probability zero"),
+        (work_distribution, [-np.inf], [0.0], "no finite"),
+        (histogram_posterior, [-np.inf], [0.0], "finite forward"),
     ],
 )
-def test_refuses(forward, reverse, message):
+def test_refuses(call, forward, reverse, message):
     with pytest.raises(ValueError, match=message):
-        bar(forward, reverse)
+        call(forward, reverse)

@@ -8,12 +8,11 @@ from pymc_bdmc.estimators import (
     certified_bounds,
     certified_lower,
     certified_probability,
-    certified_upper,
     log_mean_exp,
     refutes,
     round_confidence,
 )
-from tests.systems import GammaWork, GaussianWork
+from tests.systems import GaussianWork
 
 # Markov's inequality is tight for w = Z·a with probability 1/a and nearly zero otherwise.
 GRID = np.geomspace(1.001, 1e4, 200)
@@ -32,77 +31,45 @@ def failure_probability(bound, chains, grid=GRID):
     return max(probability(a) for a in grid)
 
 
-@pytest.mark.parametrize("chains", [1, 5, 16])
 @pytest.mark.parametrize("kind", ["mean", "order statistics"])
-def test_lower_bound_fails_with_probability_delta_at_most(kind, chains):
-    assert failure_probability(lambda w: certified_lower(w, 0.9, kind=kind).lower, chains) <= 0.1
+def test_lower_bound_fails_with_probability_delta_at_most(kind):
+    for chains in (1, 16):
+        found = failure_probability(lambda w: certified_lower(w, 0.9, kind=kind).lower, chains)
+        assert found <= 0.1
 
 
 @pytest.mark.parametrize("rank", [1, 3, 8])
 def test_one_rank_spends_its_whole_budget(rank):
+    """The smallest weight has a closed form. Broken twin: half the slack."""
+
     def bound(w):
         return certified_lower(w, 0.9, kind="order statistics", ranks=[rank]).lower
 
     slack = -bound(np.zeros(8))
+    assert rank > 1 or slack == pytest.approx(-np.log(0.1) / 8)
     worst = [np.exp(slack) * (1 + 1e-6)]
     assert failure_probability(bound, 8, worst) == pytest.approx(0.1, abs=1e-4)
     assert failure_probability(bound, 8) <= 0.1
-    # Broken twin: half the slack
     assert failure_probability(lambda w: bound(w) + slack / 2, 8) > 0.1
 
 
-def test_several_ranks_that_do_not_share_delta_fail():
-    def best(w):
-        return max(
-            certified_lower(w, 0.9, kind="order statistics", ranks=[r]).lower for r in range(1, 9)
-        )
+def test_several_ranks_share_delta():
+    """A continuous tail hits different ranks in different runs. Twin: each spends all of δ."""
 
     def shared(w):
         return certified_lower(w, 0.9, kind="order statistics", ranks=range(1, 9)).lower
 
-    # A continuous tail hits different ranks in different runs.
-    work, rng = GaussianWork(stds=(0.7,)), np.random.default_rng(1)
-    runs = [work.forward(8, rng) for _ in range(4000)]
+    def best(w):
+        bounds = [certified_lower(w, 0.9, kind="order statistics", ranks=[r]) for r in range(1, 9)]
+        return max(bound.lower for bound in bounds)
+
+    runs = GaussianWork(stds=(0.7,)).forward(8 * 1000, np.random.default_rng(1)).reshape(-1, 8)
     assert np.mean([shared(w) > 0 for w in runs]) <= 0.1
     assert np.mean([best(w) > shared(w) for w in runs]) == 1
 
 
-def test_smallest_weight_has_the_closed_form():
-    bound = certified_lower(np.zeros(20), 0.95, kind="order statistics", ranks=[1]).lower
-    assert bound == pytest.approx(np.log(0.05) / 20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mean", "order statistics"])
-@pytest.mark.parametrize(
-    "work",
-    [
-        GaussianWork(stds=(0.5,)),
-        GaussianWork(stds=(4.0,)),
-        GammaWork(shape=1.0, rate=0.1),
-        GaussianWork(means=(0.0, 11.4), stds=(0.5, 0.5), weights=(0.9999, 0.0001)),
-    ],
-    ids=["easy", "hard", "skewed", "spike"],
-)
-def test_interval_covers(work, kind):
-    rng = np.random.default_rng(2)
-    bounds = [
-        certified_bounds(work.forward(64, rng), work.reverse(64, rng), 0.95, kind=kind)
-        for _ in range(1000)
-    ]
-    assert np.mean([b.lower <= 0 <= b.upper for b in bounds]) >= 0.95
-
-
-def test_sides_mirror_each_other():
-    weights = np.random.default_rng(3).normal(size=50)
-    for kind in ("mean", "order statistics"):
-        lower = certified_lower(weights, 0.97, kind=kind).lower
-        assert certified_upper(-weights, 0.97, kind=kind).upper == -lower
-
-
 def test_two_sides_split_the_budget():
-    weights = np.zeros(10)
-    bounds = certified_bounds(weights, weights, 0.9, kind="mean", lower_share=0.25)
+    bounds = certified_bounds(np.zeros(10), np.zeros(10), 0.9, kind="mean", lower_share=0.25)
     assert bounds.lower == pytest.approx(np.log(0.025))
     assert bounds.upper == pytest.approx(-np.log(0.075))
     assert (bounds.confidence, bounds.kind) == (0.9, "mean / mean")
@@ -111,39 +78,27 @@ def test_two_sides_split_the_budget():
 def test_extreme_weights():
     forward = np.array([-np.inf, 1e5, -1e5])
     assert certified_lower(forward).lower == pytest.approx(1e5 - np.log(3 / 0.05))
-    assert certified_lower(np.full(3, -np.inf)).lower == -np.inf
-    assert certified_lower(np.full(3, -np.inf), kind="order statistics").lower == -np.inf
+    for kind in ("mean", "order statistics"):
+        assert certified_lower(np.full(3, -np.inf), kind=kind).lower == -np.inf
 
 
-@pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("p", [0.02, 0.9])
 def test_probability_interval_covers(p):
-    acceptances = 10
+    """Broken twin: bounds at half of their distance from the estimate miss too often."""
     rejections = np.arange(20_000)
-    chances = nbinom.pmf(rejections, acceptances, p)
-    kept = chances > 1e-9
-    bounds = [
-        certified_probability(int(n) + acceptances, acceptances, 0.9) for n in rejections[kept]
-    ]
-    chances = chances[kept]
-    too_high = np.array([b.lower > np.log(p) for b in bounds])
-    too_low = np.array([b.upper < np.log(p) for b in bounds])
-    assert chances[too_high].sum() <= 0.05
-    assert chances[too_low].sum() <= 0.05
-    # Broken twin: bounds at two thirds of their distance from the estimate miss too often.
-    narrow = np.array(
-        [
-            (b.lower - centre) / 2 + centre > np.log(p)
-            or (b.upper - centre) / 2 + centre < np.log(p)
-            for b, n in zip(bounds, rejections[kept], strict=True)
-            for centre in [np.log(acceptances / (n + acceptances))]
-        ]
-    )
+    chances = nbinom.pmf(rejections, 10, p)
+    rejections, chances = rejections[chances > 1e-9], chances[chances > 1e-9]
+    bounds = [certified_probability(int(n) + 10, 10, 0.9) for n in rejections]
+    lower, upper = np.array([(b.lower, b.upper) for b in bounds]).T
+    assert chances[lower > np.log(p)].sum() <= 0.05
+    assert chances[upper < np.log(p)].sum() <= 0.05
+    centre = np.log(10 / (rejections + 10))
+    narrow = (lower + centre > 2 * np.log(p)) | (upper + centre < 2 * np.log(p))
     assert chances[narrow].sum() > 0.1
 
 
 def test_all_rounds_together_spend_delta():
-    spent = sum(1 - round_confidence(0.95, i) for i in range(1, 40))
-    assert spent == pytest.approx(0.05)
+    assert sum(1 - round_confidence(0.95, i) for i in range(1, 40)) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +111,7 @@ def test_all_rounds_together_spend_delta():
         (lambda: certified_bounds([0.0], [0.0], lower_share=1.0), "lower_share"),
         (lambda: certified_probability(3, 4), "not possible"),
         (lambda: round_confidence(0.95, 0), "count from 1"),
+        (lambda: refutes([0.0], [0.0], 1.5), "confidence"),
     ],
 )
 def test_refuses(call, message):
@@ -191,10 +147,5 @@ def test_a_sound_way_is_seldom_refuted(runs):
 def test_a_way_that_misses_much_is_refuted():
     assert refuted(6.0, (0.3, 0.3), 4) > 0.99
     assert refuted(0.3, (0.3, 0.3), 4) < 0.05  # what four runs cannot tell is not refuted
-
-
-def test_a_way_without_any_weight_is_refuted():
     assert refutes([0.0, 0.0], [-np.inf, -np.inf])
     assert not refutes([-np.inf, -np.inf], [0.0, 0.0])
-    with pytest.raises(ValueError, match="confidence"):
-        refutes([0.0], [0.0], 1.5)

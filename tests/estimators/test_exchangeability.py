@@ -21,8 +21,7 @@ def without_gradient(log_density):
 
 CASES = [
     (cauchy, lambda rng, n: rng.standard_cauchy((n, 2))),
-    (uniform, lambda rng, n: rng.random((n, 2))),
-    (without_gradient(cauchy), lambda rng, n: rng.standard_cauchy((n, 2))),
+    (without_gradient(uniform), lambda rng, n: rng.random((n, 2))),
 ]
 
 
@@ -73,6 +72,8 @@ def test_hoeffdings_bound_holds_where_it_can_be_counted():
 
 
 def test_columns_of_no_group_stay():
+    """Too few draws say nothing."""
+
     def log_density(x):
         return -0.5 * (x[:, 0] - x[:, 1]) ** 2, x[:, 1:] - x[:, :1]
 
@@ -81,7 +82,4 @@ def test_columns_of_no_group_stay():
     np.testing.assert_array_equal(after[:, 1], thetas[:, 1])
     change = log_density(after)[0] - log_density(thetas)[0]
     np.testing.assert_allclose(rise, change, atol=1e-12)
-
-
-def test_too_few_draws_say_nothing():
     assert exchangeability(np.zeros((10, 1)), cauchy, {"x": slice(1)}, None) == {}

@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+from pymbar import MBAR
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.estimators import (
+    count_passages,
     draw_places,
+    integrate_path,
     mbar_error,
     place_probabilities,
     rao_blackwellized,
     sequential_likelihood,
+    temperature_flow,
+    thermodynamic_integration,
 )
 from pymc_bdmc.estimators.simulated_tempering import log_mean_probabilities
 
@@ -22,33 +27,27 @@ LOG_Z = logsumexp(LOG_PRIOR + BETAS[:, None] * LEVELS, axis=1)
 GUESS = LOG_Z + np.array([0, 0.3, -0.4, 0.2, 0.5, -0.3])
 
 
+def probabilities(betas):
+    """Of the levels, a row for each temperature."""
+    return softmax(LOG_PRIOR + betas[:, None] * LEVELS, axis=1)
+
+
 def draw(chains, draws, rng, guess=GUESS):
     """ℓ and place of independent draws from p(x, k) ∝ f_k(x)/Ẑ_k."""
     places = rng.choice(len(BETAS), p=softmax(LOG_Z - guess), size=(chains, draws))
     ell = np.empty(places.shape)
-    for k, beta in enumerate(BETAS):
+    for k, p in enumerate(probabilities(BETAS)):
         here = places == k
-        p = np.exp(LOG_PRIOR + beta * LEVELS - LOG_Z[k])
-        ell[here] = rng.choice(LEVELS, p=p / p.sum(), size=here.sum())
+        ell[here] = rng.choice(LEVELS, p=p, size=here.sum())
     return ell, places
 
 
-def test_rts_finds_every_log_z():
-    ell, _ = draw(20, 2000, np.random.default_rng(1))
-    found = rao_blackwellized(ell, BETAS, GUESS)
-    deviations = np.abs(found.log_z - LOG_Z)[1:] / found.error[1:]
-    assert (deviations < Z_ALPHA).all()
-    assert found.estimate.valid
-    assert found.log_z[0] == found.error[0] == 0
-    # Broken twin: visits of the first temperature left out of the update
-    log_c = logsumexp(log_mean_probabilities(ell, BETAS, GUESS), axis=0) - np.log(20)
-    assert abs((GUESS + log_c)[-1] - LOG_Z[-1]) > 2 * Z_ALPHA * found.error[-1]
-
-
 def test_error_and_bias_of_rts_are_those_of_replicates():
+    """Twins: the first temperature is taken to be known, or its visits are left out."""
     rng = np.random.default_rng(2)
     samples = [draw(10, 20, rng)[0] for _ in range(1000)]
     runs = [rao_blackwellized(ell, BETAS, GUESS) for ell in samples]
+    assert runs[0].log_z[0] == runs[0].error[0] == 0
     errors = np.array([run.log_z - LOG_Z for run in runs])[:, 1:]
     claimed = np.array([run.error**2 for run in runs])[:, 1:].mean(axis=0)
     spread = errors.var(axis=0)
@@ -57,15 +56,18 @@ def test_error_and_bias_of_rts_are_those_of_replicates():
     bias = np.array([run.bias for run in runs])[:, 1:].mean(axis=0)
     noise = np.sqrt(spread / len(runs))
     assert (np.abs(errors.mean(axis=0) - bias) < Z_ALPHA * noise).all()
-    # Broken twin: the first temperature taken to be known
-    c = np.exp([log_mean_probabilities(ell, BETAS, GUESS) for ell in samples])
+    log_c = np.array([log_mean_probabilities(ell, BETAS, GUESS) for ell in samples])
+    c = np.exp(log_c)
     alone = (c.var(axis=1, ddof=1) / 10 / c.mean(axis=1) ** 2).mean(axis=0)[1:]
     assert (np.abs(alone / spread - 1) > 0.2).all()
+    left_out = GUESS + np.log(c.mean(axis=1)) - LOG_Z
+    assert abs(left_out[:, -1].mean()) > Z_ALPHA * noise[-1]
 
 
 def test_one_run_of_the_sequential_likelihood_is_rts():
     ell, _ = draw(12, 300, np.random.default_rng(3))
     one = rao_blackwellized(ell, BETAS, GUESS)
+    assert one.estimate.valid
     log_c = log_mean_probabilities(ell, BETAS, GUESS)
     same = sequential_likelihood(log_c[None], GUESS[None], [300])
     np.testing.assert_allclose(same.log_z, one.log_z, atol=1e-9)
@@ -73,6 +75,7 @@ def test_one_run_of_the_sequential_likelihood_is_rts():
 
 
 def test_sequential_likelihood_joins_runs_with_different_guesses():
+    """Twin: the guesses are taken to be the same."""
     rng, draws = np.random.default_rng(4), [50, 200, 800]
     guesses = LOG_Z + rng.normal(0, [[2.0], [0.5], [0.1]], size=(3, 6))
     guesses -= guesses[:, :1]
@@ -88,17 +91,14 @@ def test_sequential_likelihood_joins_runs_with_different_guesses():
     values, errors = np.array(values), np.array(errors)
     noise = values.std(axis=0) / np.sqrt(150)
     assert (np.abs(values.mean(axis=0)) < Z_ALPHA * noise + 0.002).all()
-    np.testing.assert_allclose(
-        (errors**2).mean(axis=0), values.var(axis=0), rtol=0.46
-    )  # four times √(2/150)
-    # Broken twin: the guesses taken to be the same
+    # four times √(2/150)
+    np.testing.assert_allclose((errors**2).mean(axis=0), values.var(axis=0), rtol=0.46)
     wrong = sequential_likelihood(log_c, np.repeat(guesses[:1], 3, axis=0), draws)
     assert abs(wrong.log_z[-1] - LOG_Z[-1]) > 10 * errors[:, -1].mean()
 
 
 def test_mbar_error_of_independent_draws_is_that_of_pymbar():
-    from pymbar import MBAR
-
+    """Chains that repeat every draw four times know half as much."""
     ell, places = draw(200, 20, np.random.default_rng(5))
     order = np.argsort(places, axis=None, kind="stable")
     energies = -BETAS[:, None] * ell.ravel()[order]
@@ -107,7 +107,6 @@ def test_mbar_error_of_independent_draws_is_that_of_pymbar():
     theirs = solved.compute_free_energy_differences()["dDelta_f"][0]
     ours = mbar_error(ell, places, BETAS, -solved.f_k)
     np.testing.assert_allclose(ours[1:], theirs[1:], rtol=0.2)  # 200 chains: √(1/400) = 5 %
-    # Chains that repeat every draw four times know half as much
     repeated = np.repeat(ell, 4, axis=1), np.repeat(places, 4, axis=1)
     np.testing.assert_allclose(mbar_error(*repeated, BETAS, -solved.f_k), ours, rtol=1e-6)
 
@@ -121,27 +120,109 @@ def test_places():
     np.testing.assert_array_equal(place_probabilities(-np.inf, [0, 0.5, 1], [0, 0, 0]), [1, 0, 0])
 
 
-def test_one_chain_has_no_error():
+def test_one_chain_has_no_error_and_stuck_chains_are_called_invalid():
     found = rao_blackwellized(draw(1, 50, np.random.default_rng(9))[0], BETAS, GUESS)
     assert np.isnan(found.error).all()
     assert not found.estimate.valid
     log_c = log_mean_probabilities(np.zeros((1, 5)), BETAS, GUESS)
     assert np.isnan(sequential_likelihood(log_c[None], GUESS[None], [5]).error).all()
-
-
-def test_stuck_chains_are_called_invalid():
     ell = np.repeat(np.where(np.arange(10) == 0, 10.0, -8.0)[:, None], 100, axis=1)
     assert not rao_blackwellized(ell, BETAS, GUESS).estimate.valid
 
 
-@pytest.mark.parametrize(("ell", "message"), [(np.zeros(3), "expected"), ([[0.0, np.nan]], "NaN")])
-def test_refuses(ell, message):
+# ---- Thermodynamic integration ----
+
+
+def moments(betas):
+    mean = probabilities(betas) @ LEVELS
+    return mean, probabilities(betas) @ LEVELS**2 - mean**2
+
+
+@pytest.mark.parametrize(("rule", "order"), [("riemann", 1), ("trapezoid", 2), ("corrected", 4)])
+def test_rules_have_their_orders(rule, order):
+    ladders = [np.linspace(0, 1, n + 1) for n in (20, 40)]
+    errors = [abs(integrate_path(b, *moments(b), rule) - LOG_Z[-1]) for b in ladders]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
+
+
+@pytest.mark.parametrize("weights", ["places", "log_z"])
+def test_error_is_the_spread_of_replicates(weights):
+    """The variance of 400 replicates is known to √(2/400) = 7 %. Twin: another ladder."""
+    rng, runs = np.random.default_rng(1), []
+    exact = integrate_path(BETAS, *moments(BETAS), "corrected")
+    for _ in range(400):
+        ell, places = draw(12, 100, rng)
+        given = {"places": places, "log_z": GUESS}[weights]
+        runs.append(thermodynamic_integration(ell, BETAS, rule="corrected", **{weights: given}))
+    values, errors = np.array([(run.value, run.error) for run in runs]).T
+    assert abs(values.mean() - exact) < Z_ALPHA * values.std() / 20
+    assert np.mean(errors**2) == pytest.approx(values.var(), rel=0.28)
+    assert all(run.valid for run in runs)
+    wrong = thermodynamic_integration(ell, BETAS**2, rule="corrected", places=places)
+    assert abs(wrong.value - exact) > 5 * values.std()
+
+
+def test_many_temperatures_make_it_equal_to_rts():
+    """Carlson et al. (2016): RTS is the limit of TI-RB, and free of the rule's error."""
+    ell, _ = draw(10, 500, np.random.default_rng(2))
+    differences = []
+    for n in (5, 20, 80):
+        betas = np.linspace(0, 1, n + 1)
+        guess = np.interp(betas, BETAS, GUESS)
+        rts = rao_blackwellized(ell, betas, guess).estimate.value
+        differences.append(abs(thermodynamic_integration(ell, betas, log_z=guess).value - rts))
+    assert differences[0] > 5 * differences[1] > 25 * differences[2]
+
+
+def test_temperatures_without_draws():
+    ell, places = draw(8, 50, np.random.default_rng(3))
+    found = thermodynamic_integration(ell, BETAS, places=np.minimum(places, 4))
+    assert not found.valid
+    assert "1 temperatures without" in found.reason
+
+
+# ---- Flow along the ladder ----
+
+
+def test_flow_is_balanced_in_equilibrium_and_not_in_a_drift():
+    """Twin: chains that only ever cool, since ℓ is ahead of the place that it was drawn at."""
+    ell, places = draw(10, 5000, np.random.default_rng(6))
+    flow = temperature_flow(ell, places, BETAS, GUESS)
+    np.testing.assert_allclose(flow.transition.sum(axis=1), 1)
+    exact = probabilities(BETAS) @ place_probabilities(LEVELS, BETAS, GUESS)
+    np.testing.assert_allclose(flow.transition, exact, atol=0.02)
+    assert flow.relative < 0.02
+    assert (flow.conductance > 0.1).all()
+    ahead = temperature_flow(ell + 3, places, BETAS, GUESS)
+    assert ahead.relative > 0.1
+    assert ahead.symmetric_difference > 5 * flow.symmetric_difference
+
+
+def test_conductance_finds_the_knot():
+    """Of two states, one belongs to the lower half of the ladder, and one to the upper."""
+    places = np.array([[0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]])
+    ell = np.where(places < 3, -60.0, 60.0)
+    guess = np.where(BETAS < 0.5, -60 * BETAS, 60 * BETAS - 60.0)
+    flow = temperature_flow(ell, places, BETAS, guess)
+    assert np.argmin(flow.conductance) == 2
+    assert flow.conductance[2] < 1e-5
+    assert count_passages([[0, 0, 1, 2, 2, 0], [1, 1, 1, 1, 1, 1]], 3).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rao_blackwellized(np.zeros(3), BETAS, GUESS), "expected"),
+        (lambda: rao_blackwellized([[0.0, np.nan]], BETAS, GUESS), "NaN"),
+        (lambda: rao_blackwellized(np.zeros((8, 10)), [0, 0.5, 1], [0, 1]), "betas, log_z"),
+        (lambda: place_probabilities(np.zeros(3), [0, 0.5, 1], 0.0), "betas, log_z"),
+        (lambda: thermodynamic_integration([[0.0]], [0, 1]), "exactly one"),
+        (
+            lambda: thermodynamic_integration([[0.0]], [0, 1], log_z=[0, 0], rule="simpson"),
+            "rule",
+        ),
+    ],
+)
+def test_refuses(call, message):
     with pytest.raises(ValueError, match=message):
-        rao_blackwellized(ell, BETAS, GUESS)
-
-
-def test_refuses_a_guess_for_another_ladder():
-    with pytest.raises(ValueError, match="betas, log_z"):
-        rao_blackwellized(np.zeros((8, 10)), [0, 0.5, 1], [0, 1])
-    with pytest.raises(ValueError, match="betas, log_z"):
-        place_probabilities(np.zeros(3), [0, 0.5, 1], 0.0)
+        call()
