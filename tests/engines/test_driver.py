@@ -1,5 +1,7 @@
 """The loop applies kernels and collects ℓ in the order of the definition, in both directions."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -35,31 +37,25 @@ def log_likelihood(point):
     return float(point["x"]) ** 2
 
 
-def test_forward_weighs_before_it_moves():
+@pytest.mark.parametrize(
+    ("direction", "applied", "states"),
+    [
+        (Direction.FORWARD, [1, 2, 3], [1.0, 11, 111, 1111]),
+        (Direction.REVERSE, [3, 2, 1], [1111.0, 1101, 1001, 1]),  # θ_0 to θ_3
+    ],
+)
+def test_forward_weighs_before_it_moves_and_reverse_moves_before_it_weighs(
+    direction, applied, states
+):
+    """What the kernels report is kept by temperature."""
     kernel = Counting()
-    chain = anneal(kernel, log_likelihood, BETAS, START, Direction.FORWARD, RNG)
-    assert kernel.applied == [1, 2, 3]
-    states = [1.0, 11.0, 111.0, 1111.0]
+    chain = anneal(kernel, log_likelihood, BETAS, START, direction, RNG)
+    assert kernel.applied == applied
     np.testing.assert_array_equal(chain.log_likelihood, np.square(states))
-    expected = 0.2 * 1**2 + 0.5 * 11**2 + 0.3 * 111**2
-    assert chain.log_weight == pytest.approx(expected, rel=1e-14)
+    assert chain.log_weight == pytest.approx(
+        np.dot([0.2, 0.5, 0.3], np.square(states[:3])), rel=1e-14
+    )
     assert chain.ends["x"] == 1111
-
-
-def test_reverse_moves_before_it_weighs():
-    kernel = Counting()
-    chain = anneal(kernel, log_likelihood, BETAS, START, Direction.REVERSE, RNG)
-    assert kernel.applied == [3, 2, 1]
-    # θ_3 = 1, θ_2 = 1001, θ_1 = 1101, θ_0 = 1111
-    np.testing.assert_array_equal(chain.log_likelihood, np.square([1111.0, 1101, 1001, 1]))
-    expected = 0.2 * 1111**2 + 0.5 * 1101**2 + 0.3 * 1001**2
-    assert chain.log_weight == pytest.approx(expected, rel=1e-14)
-    assert chain.ends["x"] == 1111
-
-
-@pytest.mark.parametrize("direction", list(Direction))
-def test_what_the_kernels_report_is_kept_by_temperature(direction):
-    chain = anneal(Counting(), log_likelihood, BETAS, START, direction, RNG)
     np.testing.assert_allclose(chain.acceptance[:, 0], [np.nan, 0.1, 0.2, 0.3])
     np.testing.assert_array_equal(chain.divergences, [0, 0, 1, 0])
     assert chain.gradient_evaluations == 6
@@ -86,17 +82,22 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
     np.testing.assert_allclose(run.by_beta["acceptance"], [np.nan, mean, mean, mean])
 
 
-@pytest.mark.parametrize("particles", [1, 5])
-@pytest.mark.parametrize("direction", list(Direction))
-@pytest.mark.parametrize("step", ["metropolis", "hmc", "nuts"])
-def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
-    """Bit for bit on one stream; the twin has the other direction's kernels, or another order."""
+@cache
+def engine_of(step):
     with pm.Model() as model:
         x = pm.Normal("x", shape=3)
         # Beside gradients, ℓ has two compiled forms, which may differ in the last bit.
         b = pm.Bernoulli("b", 0.3, shape=2) if step == "metropolis" else np.zeros(1)
         pm.Normal("y", x.sum() + b.sum(), 0.2, observed=3.5)
-    engine = CompiledEngine(TemperedDensity(model), step)
+    return CompiledEngine(TemperedDensity(model), step)
+
+
+@pytest.mark.parametrize("particles", [1, 5])
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("step", ["metropolis", "hmc"])
+def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
+    """Bit for bit on one stream; the twin has the other direction's kernels, or another order."""
+    engine = engine_of(step)
     data, betas = engine.density.data, np.linspace(0, 1, 31) ** 2
     tuning = engine.pilot(PilotTask(data, np.random.SeedSequence(1)))
     start = engine.density.draw_prior(np.random.default_rng(2))[0]
@@ -114,14 +115,8 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
             thetas, draws, _ = runs.start_of_chain(problem, task, 30 // runs.FRESH_STRIDE, rng)
         else:
             thetas, draws, _ = runs.starts_of_particles(problem, task, rng)
-        kernel = TunedKernel(
-            problem,
-            tuning.kernels,
-            betas,
-            twin and particles == 1,
-            draws,
-            runs.FRESH_STRIDE,
-        )
+        kernels, reverse = tuning.kernels, twin and particles == 1
+        kernel = TunedKernel(problem, kernels, betas, reverse, draws, runs.FRESH_STRIDE)
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:
             starts[1:] = starts[:0:-1]

@@ -24,15 +24,15 @@ def traced(thetas):
     return Trace(thetas.sum(axis=2), thetas, np.empty((2, *thetas.shape)))
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
 def test_members_that_move_away_together_are_seen(correlation):
-    """AR(1) chains of five elements: of 400 at the posterior less than 15 % are said to move (the
+    """AR(1) chains of five elements: of 200 at the posterior less than 17 % are said to move (the
     level is 10 %, α = 1e-3), and all that move away by two deviations. R̂ over members, the twin,
     does not see these; at a correlation of 0.9 it sees that chains have not mixed, moving or not.
     """
     rng = np.random.default_rng(4)
     still, blind = [], []
-    for _ in range(400):
+    for _ in range(200):
         thetas = rng.normal(size=(ITERATIONS, MEMBERS, 5))
         for before, now in itertools.pairwise(thetas):
             now[:] = correlation * before + np.sqrt(1 - correlation**2) * now
@@ -40,7 +40,7 @@ def test_members_that_move_away_together_are_seen(correlation):
         away = traced(thetas + np.linspace(0, 2, ITERATIONS)[:, None, None])
         assert _stillness(away) < LEAST_STILLNESS
         blind.append(_rhat(away) <= MAX_RHAT)
-    assert np.mean(still) > 0.85
+    assert np.mean(still) > 0.83
     assert np.mean(blind) > 0.97 or correlation == 0.9
 
 
@@ -71,11 +71,11 @@ def test_fits_to_simulated_data_far_from_the_real_ones_come_to_their_posterior(m
         weights = pm.Normal("weights", 0, 10, shape=20)
         pm.Bernoulli("y", logit_p=pm.math.dot(x, weights), observed=y.astype(int))
 
+    options = {"path": "fitted", "temperatures": 30, "chains": 2, "random_seed": 1, "cores": 1}
+    options |= {"simulate": bdmc.FromPrior(datasets=5), "progressbar": False}
+
     def gap():
-        dt = pm.sample_bdmc(
-            model, path="fitted", temperatures=30, chains=2, random_seed=1, cores=1,
-            simulate=bdmc.FromPrior(datasets=10), progressbar=False,
-        )  # fmt: skip
+        dt = pm.sample_bdmc(model, **options)
         return bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"]
 
     assert abs(gap()) < 0.3
