@@ -15,13 +15,6 @@ import pymc_bdmc as bdmc
 from tests.models import SIGMAS
 
 BREAD = Path(__file__).parents[2] / "examples" / "bread"
-SHAPES = {
-    "nhefs": (1679, 6),
-    "pima": (768, 9),
-    "movielens_50x50": (50, 50),
-    "google_stock": (105,),
-    "old_faithful": (272, 2),
-}
 
 
 @pytest.fixture
@@ -48,13 +41,6 @@ def pooch(bread, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", found)
     monkeypatch.delenv("BDMC_DATA", raising=False)
     return found
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_local_folder(bread, bread_data, name):
-    table = bread("data").load(name)
-    assert table.shape == SHAPES[name]
-    assert np.isfinite(table).sum() == (2040 if name == "movielens_50x50" else table.size)
 
 
 RAW = {

@@ -1,7 +1,6 @@
 """What the examples show, runs; `make docs` runs them all, so the long ones are slow tests."""
 
 import importlib.util
-import inspect
 import re
 import runpy
 import subprocess
@@ -42,28 +41,36 @@ def story(tmp_path, monkeypatch):
 
 def pictures(folder, *names):
     """Whether all of these pictures were made, and are not empty."""
-    return all((folder / "output" / f"{name}.png").stat().st_size > 10_000 for name in names)
+    return all((folder / f"{name}.png").stat().st_size > 10_000 for name in names)
+
+
+def page_of(name):
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def score(dt, log_ml):
+    """Standard errors by which log ML differs."""
+    value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+    return abs(value - log_ml) / error
 
 
 def test_first_evidence(story, tmp_path):
     """What its page says: rows of the table, and the exact numbers beside them."""
     found = story("first_evidence")
-    page = (ROOT / "docs" / "first_evidence.md").read_text()
+    page = page_of("first_evidence")
     for dt, variance in ((found["dt"], 0.25), (found["dt_flat"], 0.0)):
-        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value - found["exact_log_ml"](variance)) < 4 * error
+        assert score(dt, found["exact_log_ml"](variance)) < 4
     for _, row in bdmc.summary(found["dt"]).index:
         assert f"`{row}`" in page
     assert f"{found['exact_log_ml'](0.25):.3f}".replace("-", "−") in page
-    assert pictures(tmp_path, "first_evidence")
+    assert pictures(tmp_path / "output", "first_evidence")
 
 
 def test_eight_schools(story, tmp_path):
     found = story("eight_schools")
-    assert pictures(tmp_path, "eight_schools")
+    assert pictures(tmp_path / "output", "eight_schools")
     for name in ("centred", "non_centred"):
-        value, error = bdmc.summary(found[name]).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value + 31.0362) < 4 * error
+        assert score(found[name], -31.0362) < 4
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # by LOO of an outlier
@@ -71,8 +78,7 @@ def test_eight_schools(story, tmp_path):
 def test_which_model(story, tmp_path):
     """What its page says: the table, the observation that decides, the averaged prediction."""
     found = story("which_model")
-    pages = [ROOT / "docs" / f"which_{page}.md" for page in ("model", "observations")]
-    page = "".join(each.read_text() for each in pages)
+    page = page_of("which_model") + page_of("which_observations")
     table = found["table"]
     assert table.index.tolist() == ["gross errors", "Student t", "normal"]
     assert table["valid"].all()
@@ -82,7 +88,7 @@ def test_which_model(story, tmp_path):
     assert found["decide"]["value"].idxmax() == 6
     assert found["decide"]["value"].idxmin() == 10
     assert float((found["predicted"] < 0).mean()) == pytest.approx(0.012, abs=0.003)
-    assert pictures(tmp_path, "which_model", "which_observations")
+    assert pictures(tmp_path / "output", "which_model", "which_observations")
     for name in ("which_model", "which_observations"):
         assert f"images/{name}.png" in page
 
@@ -97,22 +103,9 @@ def test_trust(story, tmp_path):
     )
     assert good < 0.2 < 0.6 < bad
     names = [f"trust_{name}" for name in ("agreement", "sandwich", "consistency")]
-    assert pictures(tmp_path, *names)
+    assert pictures(tmp_path / "output", *names)
     for name in names:
-        assert f"images/{name}.png" in (ROOT / "docs" / "trust.md").read_text()
-
-
-@pytest.mark.slow
-def test_approximations(story, tmp_path, monkeypatch):
-    """A mean field is too narrow; the divergences and the slopes say so."""
-    fit = pm.fit
-    monkeypatch.setattr(pm, "fit", lambda n, **options: fit(6000, **options))
-    found = story("approximations")
-    value = found["table"]["value"]
-    assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
-    assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
-    assert pictures(tmp_path, "approximations")
-    assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
+        assert f"images/{name}.png" in page_of("trust")
 
 
 @pytest.mark.slow
@@ -132,11 +125,11 @@ def test_prior_sensitivity(story, tmp_path, monkeypatch):
     assert table["valid"].all()
     assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
     assert (table["how"] == "reweighed").sum() >= 5
-    page = (ROOT / "docs" / "prior_sensitivity.md").read_text()
+    page = page_of("prior_sensitivity")
     assert "images/prior_sensitivity.png" in page
     turn = optimize.brentq(lambda scale: log_ml(scale) - log_ml(None), 20, 80)
     assert f"exactly, at {turn:.1f}" in page
-    assert pictures(tmp_path, "prior_sensitivity")
+    assert pictures(tmp_path / "output", "prior_sensitivity")
 
 
 def test_evidence_gallery(tmp_path):
@@ -145,8 +138,8 @@ def test_evidence_gallery(tmp_path):
     table = bdmc.evidence(found["result"], "bar").iloc[0]
     assert abs(table["value"] - found["exact"]["simulated"]) < 4 * table["error"]
     for name in ("work", "estimators", "convergence", "error_analysis"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
-        assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
+        assert pictures(tmp_path, name)
+        assert f"images/{name}.png" in page_of("gallery")
 
 
 def test_discrete_mixture(story, tmp_path):
@@ -154,9 +147,8 @@ def test_discrete_mixture(story, tmp_path):
         "discrete_mixture", simulate=bdmc.FromPrior(datasets=1), chains=48, temperatures=150
     )
     for spread, dt in found["results"].items():
-        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value - found["exact_log_ml"](spread)) < 4 * error
-    assert pictures(tmp_path, "discrete_mixture")
+        assert score(dt, found["exact_log_ml"](spread)) < 4
+    assert pictures(tmp_path / "output", "discrete_mixture")
 
 
 def test_step_method_on_trial(tmp_path):
@@ -166,7 +158,7 @@ def test_step_method_on_trial(tmp_path):
     assert passed == {"Langevin": True, "Uncorrected": False}
     assert abs(found["Langevin"][1]) < 4
     assert abs(found["Uncorrected"][1]) > 4
-    assert (tmp_path / "step_method_on_trial.png").stat().st_size > 10_000
+    assert pictures(tmp_path, "step_method_on_trial")
 
 
 def test_blackjax_on_trial():
@@ -188,33 +180,20 @@ def test_logistic_regression(story, tmp_path):
     dt = story("logistic_regression", simulate=simulate, chains=6, temperatures=40)["dt"]
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
-    assert pictures(tmp_path, "logistic_regression")
+    assert pictures(tmp_path / "output", "logistic_regression")
 
 
 def test_partition_function(tmp_path):
     found = example("partition_function").main(hidden=8, epochs=10, folder=str(tmp_path))
-    assert (tmp_path / "tempering.png").stat().st_size > 10_000
+    assert pictures(tmp_path, "tempering")
     for table in (found["annealed"], found["table"].droplevel([0, 1]).loc[["RTS", "MBAR"]]):
         assert ((table["value"] - found["exact"]).abs() < 4 * table["error"]).all()
 
 
 def test_ising(tmp_path):
     results = example("ising").main(temperatures=(20, 100), folder=str(tmp_path))
-    assert (tmp_path / "ising_hysteresis.png").stat().st_size > 10_000
+    assert pictures(tmp_path, "ising_hysteresis")
     gaps = [
         bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
     ]
     assert gaps[0] > gaps[1] > 0
-
-
-@pytest.mark.slow
-def test_tenth_estimator(tmp_path):
-    """A bridge without a path is further off than annealing."""
-    module = example("tenth_estimator")
-    model = module.Clustering(8, n=30, size=10)
-    result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
-    rmse = module.study.standings(result)["rmse"].droplevel("budget")
-    assert rmse["bridge"] > 1 > rmse["population"]
-    assert (tmp_path / "tenth_estimator.png").stat().st_size > 10_000
-    lines = inspect.getsource(module).split("def ", 1)[1].split("\n\n\nif ")[0].splitlines()
-    assert len([line for line in lines if line.strip()]) <= 30

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from factor_models import BinaryAttributes, Clustering, LowRank
-from factor_models.features import Features, draw_features, features_of
+from factor_models.features import features_of
 from factor_models.kernels import constrained_sweep, sweep, weigh
 from factor_models.loops import observation_weights
 from factor_models.rows import loadings_of, log_row_marginals, normal_row
@@ -60,16 +60,15 @@ def test_features_are_integrated_out(problem, weights):
 
 def test_the_joint_density_is_that_of_the_pymc_model(problem):
     model, rng = problem.model, np.random.default_rng(3)
-    point = model.pymc_model(problem.y).initial_point(1)
+    pymc_model = model.pymc_model(problem.y)
+    point = pymc_model.initial_point(1)
     (name,) = set(point) - {"features"}
     point["features"] = rng.normal(size=point["features"].shape)
     point[name] = problem.rows.argmax(axis=1) if name == "labels" else problem.rows
     with interpreted():
-        theirs = model.pymc_model(problem.y).compile_logp()(point)
-    ones = np.ones(model.n)
-    ours = uncollapsed(model, problem.rows, point["features"], problem.y, ones)
-    ours += model.log_joint(problem.rows, problem.y)
-    ours -= model.log_likelihood(problem.rows, problem.y)
+        theirs = pymc_model.compile_logp()(point)
+    ours = uncollapsed(model, problem.rows, point["features"], problem.y, np.ones(model.n))
+    ours += model.log_joint(problem.rows, problem.y) - model.log_likelihood(problem.rows, problem.y)
     assert ours == pytest.approx(float(theirs), rel=1e-12)
 
 
@@ -84,7 +83,7 @@ def transitions(model, y, weights, backwards):
     )
 
 
-@pytest.mark.parametrize("weights", [np.ones(3), np.array([0.4, 0.4, 0.4]), np.array([1, 1, 0.5])])
+@pytest.mark.parametrize("weights", [np.ones(3), np.array([1, 0.4, 0.5])])
 @pytest.mark.parametrize("model", DISCRETE, ids=lambda model: type(model).__name__)
 def test_sweeps_leave_f_invariant_and_have_their_reversal(model, weights):
     problem = model.simulate(random_seed=1)
@@ -103,15 +102,6 @@ def test_sweeps_leave_f_invariant_and_have_their_reversal(model, weights):
     wrong = transitions(model, problem.y, weights**2 + 0.1, False)
     assert np.abs(logsumexp(log_f[:, None] + wrong, axis=0) - log_f).max() > 1e-3
     assert np.abs(log_f[:, None] + there - log_f - there.T).max() > 1e-3
-
-
-def test_rows_that_are_not_there_stay():
-    problem = LOADINGS.simulate(random_seed=1)
-    rows = problem.rows.copy()
-    none, rng = rows[:0], np.random.default_rng(1)
-    sweep(LOADINGS.factors, rows, problem.y, np.array([1.0, 0.5, 0.0]), False, none, rng)
-    assert (rows[:2] != problem.rows[:2]).all()
-    assert (rows[2] == problem.rows[2]).all()
 
 
 @pytest.mark.parametrize("weight", [0.4, 1.0])
@@ -175,72 +165,6 @@ def test_weights_of_rows_that_enter(model):
         assert found == pytest.approx(exact, rel=1e-10)
 
 
-def test_features_are_drawn_from_their_law():
-    """Means and covariances of 20,000 draws within 5 standard errors: α = 1e-5 for 20 numbers."""
-    rng = np.random.default_rng(7)
-    law = Features(rng.normal(size=(2, 4)), np.array([[1.0, -0.6], [-0.6, 0.5]]))
-    draws = np.array([draw_features(law, rng).mean for _ in range(20_000)]) - law.mean
-    sd = np.sqrt(np.diag(law.covariance))
-    assert (np.abs(draws.mean(axis=0)) < 5 * sd[:, None] / np.sqrt(20_000)).all()
-    products = np.einsum("nkd,njd->kjnd", draws, draws).reshape(2, 2, -1)
-    spread = np.sqrt((np.outer(sd, sd) ** 2 + law.covariance**2) / products.shape[-1])
-    assert (np.abs(products.mean(axis=-1) - law.covariance) < 5 * spread).all()
-    # Broken twin: the transposed root of the covariance
-    wrong = np.linalg.cholesky(law.covariance).T @ np.linalg.cholesky(law.covariance)
-    assert (np.abs(products.mean(axis=-1) - wrong) > 5 * spread).any()
-
-
-def transition_of(model, name, tempt=lambda beta: beta):
-    """A sweep, and features given its rows, as a sampler of the PyMC model."""
-
-    def moved(point, target, rng, backwards):
-        rows, y = point[name], target.data["y"]
-        rows = np.eye(model.n_features)[rows] if name == "labels" else rows.astype(float)
-        weights = np.full(model.n, tempt(target.beta))
-        sweep(model.factors, rows, y, weights, backwards, rows[:0], rng)
-        features = draw_features(features_of(model.factors, rows, y, weights)[0], rng).mean
-        return {name: rows.argmax(axis=1) if name == "labels" else rows, "features": features}
-
-    def transition(point, target, rng):
-        return moved(point, target, rng, False)
-
-    transition.reversal = lambda point, target, rng: moved(point, target, rng, True)
-    return transition
-
-
-NAMES = {"Clustering": "labels", "LowRank": "loadings", "BinaryAttributes": "attributes"}
-
-
-@pytest.mark.parametrize(
-    "check", [testing.check_sampler, pytest.param(testing.check_geweke, marks=pytest.mark.slow)]
-)
-def test_sweeps_as_samplers_of_the_pymc_model(problem, check):
-    """α = 1e-5; `check_sampler` tries every β of the prior path."""
-    model = problem.model
-    step = transition_of(model, NAMES[type(model).__name__])
-    assert check(step, model.pymc_model(problem.y), random_seed=1, budget=2000).passed
-
-
-def test_a_sweep_at_another_temperature_is_found():
-    """The broken twin of the check above."""
-    problem = DISCRETE[0].simulate(random_seed=1)
-    step = transition_of(DISCRETE[0], "labels", np.sqrt)
-    pymc_model = problem.model.pymc_model(problem.y)
-    assert not testing.check_sampler(step, pymc_model, random_seed=1, budget=20_000).passed
-
-
-def test_constrained_sweeps_stay_above_their_floor(problem):
-    model, rng = problem.model, np.random.default_rng(8)
-    rows = model.draw_rows(rng)[0]
-    floor = model.log_likelihood(rows, problem.y)
-    for _ in range(20):
-        found = constrained_sweep(
-            model.factors, rows, problem.y, model.draw_rows(rng)[0], floor, rng
-        )
-        assert found == pytest.approx(model.log_likelihood(rows, problem.y), rel=1e-9)
-        assert found >= floor
-
-
 def test_constrained_sweeps_leave_the_prior_above_their_floor_invariant():
     """χ² at α = 1e-4 over the sets above it, of two attributes; every tenth state is counted."""
     model = BinaryAttributes(2, n=1, size=2, probability=0.3, feature_scale=3.0)
@@ -250,7 +174,8 @@ def test_constrained_sweeps_leave_the_prior_above_their_floor_invariant():
     above = np.array(ells) > min(ells)
     rows, counts = values[np.argmax(ells)][None].copy(), np.zeros(4)
     for i, candidates in enumerate(model.draw_rows(rng, 20_000)):
-        constrained_sweep(model.factors, rows, problem.y, candidates, min(ells), rng)
+        found = constrained_sweep(model.factors, rows, problem.y, candidates, min(ells), rng)
+        assert found >= min(ells)
         counts[int(rows[0] @ [1, 2])] += i % 10 == 0
     assert counts.sum() == counts[above].sum()
     p = np.exp(log_p[above])

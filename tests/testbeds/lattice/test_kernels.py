@@ -1,12 +1,12 @@
-"""Compiled chains move as their transition matrices say, and as a plain scalar loop does."""
+"""Compiled chains move as their transition matrices say, and share no random numbers."""
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from pymc_bdmc.lattice import Ising, IsingChains, Potts, PottsChains
-from pymc_bdmc.testbeds.lattice_kernels import flip_planes, flip_spins, neighbours
-from tests.testbeds.lattice.conftest import benchmark, chi_square_fits, same_distribution
+from pymc_bdmc.testbeds.lattice_kernels import flip_planes
+from tests.testbeds.lattice.conftest import chi_square_fits
 
 BETA = 0.3
 ORDER = np.array([0, 1, 2, 0, 3])  # not the same backwards
@@ -14,8 +14,6 @@ CASES = [
     (IsingChains, Ising(2), False),
     (IsingChains, Ising(2), True),
     (PottsChains, Potts(2, 2, coupling=2.0), False),
-    (PottsChains, Potts(2, 3, coupling=1.5), False),
-    (PottsChains, Potts(2, 3, coupling=1.5), True),
     (PottsChains, Potts(2, 5, coupling=1.5), False),
     (PottsChains, Potts(2, 5, coupling=1.5), True),
 ]
@@ -42,13 +40,16 @@ def single_site_matrix(system, site, heat_bath):
     return matrix
 
 
-def arrivals(chain_type, system, heat_bath, order, start, repeats=100):
+def arrivals(chain_type, system, heat_bath, order, start, correlate=False):
     """Count how often chains that start from one state arrive at each state."""
-    counts = np.zeros(system.n_colours**4)
+    repeats, counts = 100, np.zeros(system.n_colours**4)
     begin = np.broadcast_to(start, (chain_type.lanes, 4)).astype(np.uint8)
     for repeat in range(repeats):
         stream = np.random.SeedSequence(1, spawn_key=(repeat,))
         chains = chain_type(system, stream, heat_bath, begin)
+        if correlate:
+            for words in (chains.spins, chains.generators):
+                words[:] = words[:, :1]
         chains.move(BETA, order)
         counts += np.bincount(codes(chains, system), minlength=counts.size)
     return counts
@@ -62,7 +63,7 @@ def codes(chains, system):
 
 
 @pytest.mark.parametrize(("chain_type", "system", "heat_bath"), CASES, ids=IDS)
-@pytest.mark.parametrize("start", [(0, 0, 0, 0), (0, 0, 0, 1), (0, 1, 1, 0)])
+@pytest.mark.parametrize("start", [(0, 0, 0, 1), (0, 1, 1, 0)])
 def test_moves_follow_the_transition_matrix_in_the_order_given(
     chain_type, system, heat_bath, start
 ):
@@ -77,17 +78,18 @@ def test_moves_follow_the_transition_matrix_in_the_order_given(
     assert not chi_square_fits(counts, backwards)  # the broken twin: the wrong order
 
 
-@pytest.mark.parametrize(("chain_type", "system", "heat_bath"), CASES[:5], ids=IDS[:5])
-def test_forward_chains_start_uniform(chain_type, system, heat_bath):
-    n = system.n_colours**4
-    counts = np.zeros(n)
-    for repeat in range(50):
-        chains = chain_type(system, np.random.SeedSequence(repeat), heat_bath)
-        counts += np.bincount(codes(chains, system), minlength=n)
-    assert chi_square_fits(counts, np.full(n, 1 / n))
+def test_lanes_do_not_share_numbers():
+    """Of multispin chains. The broken twin: all words draw the same numbers."""
+    _, system, heat_bath = CASES[1]
+    row = np.eye(16)[1]
+    for site in ORDER:
+        row = row @ single_site_matrix(system, site, heat_bath)
+    for correlate in (False, True):
+        counts = arrivals(IsingChains, system, heat_bath, ORDER, (0, 0, 0, 1), correlate)
+        assert chi_square_fits(counts, row) is not correlate
 
 
-@pytest.mark.parametrize("side", [2, 3, 5, 8, 16])
+@pytest.mark.parametrize("side", [2, 5, 16])
 @pytest.mark.parametrize("chain_type", [IsingChains, PottsChains])
 def test_bonds_are_counted(chain_type, side):
     system = Ising(side)
@@ -97,71 +99,6 @@ def test_bonds_are_counted(chain_type, side):
     chains = chain_type(system, np.random.SeedSequence(1), False, start)
     expected = system.satisfied_bonds(start.reshape(-1, side, side))
     np.testing.assert_array_equal(chains.satisfied_bonds(), expected)
-
-
-SIDE, SWEEPS, COLD = 8, 6, 0.7  # not in equilibrium, where mistakes in the rates show
-
-
-@pytest.fixture(scope="module")
-def scalar_bonds():
-    """Satisfied bonds after some sweeps of the plain loop at random sites, for many chains."""
-    loop, rng = benchmark().scalar_ising, np.random.default_rng(1)
-    system, found = Ising(SIDE), []
-    for _ in range(20_000):
-        spins = rng.choice(np.array([-1, 1], dtype=np.int8), size=(SIDE, SIDE))
-        loop(spins, COLD, SWEEPS * SIDE**2, rng)
-        found.append(spins)
-    return system.satisfied_bonds(np.array(found))
-
-
-def multispin_bonds(planes=flip_planes, correlate=False):
-    """Return numbers of bonds by multispin coding, optionally with a fault."""
-    rng, system, found = np.random.default_rng(2), Ising(SIDE), []
-    for repeat in range(20):
-        chains = IsingChains(system, np.random.SeedSequence(repeat), False)
-        if correlate:  # the broken twin: all words draw the same numbers
-            for words in (chains.spins, chains.generators):
-                words[:] = words[:, :1]
-        sites = rng.integers(SIDE**2, size=SWEEPS * SIDE**2)
-        near, digits = neighbours(SIDE), planes(COLD, False)
-        flip_spins(chains.spins, chains.generators, sites, near, digits, False)
-        found.append(chains.satisfied_bonds())
-    return np.concatenate(found)
-
-
-def eight_bit_planes(interaction, heat_bath):
-    planes = flip_planes(interaction, heat_bath)
-    planes[8:] = 0
-    return planes
-
-
-def test_multispin_chains_are_distributed_as_scalar_ones(scalar_bonds):
-    assert same_distribution(multispin_bonds(), scalar_bonds)
-
-
-def test_correlated_lanes_are_found(scalar_bonds):
-    assert not same_distribution(multispin_bonds(correlate=True), scalar_bonds)
-
-
-def test_coarse_acceptance_is_found(scalar_bonds):
-    assert not same_distribution(multispin_bonds(eight_bit_planes), scalar_bonds)
-
-
-@pytest.mark.parametrize("at_once", [False, True])
-def test_checkerboard_is_two_halves_at_once(at_once):
-    """The broken twin takes all sites at once, so that neighbours see each other's old spins."""
-    rng, system = np.random.default_rng(3), Ising(SIDE)
-    parity = np.indices((SIDE, SIDE)).sum(axis=0).ravel() % 2
-    spins = rng.choice([-1, 1], size=(20_000, SIDE**2))
-    for _ in range(SWEEPS):
-        for members in [parity < 2] if at_once else [parity == 0, parity == 1]:
-            field = spins[:, neighbours(SIDE)].sum(axis=2)
-            drawn = np.where(rng.random(spins.shape) < expit(2 * COLD * field), 1, -1)
-            spins = np.where(members, drawn, spins)
-    chains = IsingChains(system, np.random.SeedSequence(3), True)
-    chains.move(COLD, np.resize(np.argsort(parity, kind="stable"), SWEEPS * SIDE**2))
-    expected = system.satisfied_bonds(spins.reshape(-1, SIDE, SIDE))
-    assert same_distribution(chains.satisfied_bonds(), expected) is not at_once
 
 
 @pytest.mark.parametrize("heat_bath", [False, True])

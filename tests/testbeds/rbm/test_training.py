@@ -75,19 +75,20 @@ def test_ctrl_c_keeps_finished_epochs(digits, monkeypatch, caplog, count):
         train(digits[0], 4, epochs=9, random_seed=1)
 
 
-def test_refuses():
-    with pytest.raises(ValueError, match="zeros and ones"):
-        train([[0.5, 1.0]], 2)
-    with pytest.raises(ValueError, match="method"):
-        train([[0, 1]], 2, method="sgd")
-    with pytest.raises(ValueError, match="rate"):
-        train([[0, 1]], 2, rate=0.0)
-    with pytest.raises(ValueError, match="held_out"):
-        train([[0, 1]], 2, held_out=[[0, 1, 1]])
-    with pytest.raises(TypeError, match="progressbar"):
-        train([[0, 1]], 2, progressbar="no")
-    with pytest.raises(ValueError, match="epochs"):
-        train([[0, 1]], 2, epochs=0)
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ([[0.5, 1.0]], {}, "zeros and ones"),
+        ([[0, 1]], {"method": "sgd"}, "method"),
+        ([[0, 1]], {"rate": 0.0}, "rate"),
+        ([[0, 1]], {"held_out": [[0, 1, 1]]}, "held_out"),
+        ([[0, 1]], {"progressbar": "no"}, "progressbar"),
+        ([[0, 1]], {"epochs": 0}, "epochs"),
+    ],
+)
+def test_refuses(data, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        train(data, 2, **options)
 
 
 def test_says_how_to_install_scikit_learn(monkeypatch):
