@@ -1,5 +1,7 @@
 """Sessions for preparations that are tested alone, and a model for them."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 
@@ -15,6 +17,7 @@ def session_of(engine, pool=None):
     return Session(Options(model=None, progressbar=False), engine, pool, 1, stop=None)
 
 
+@cache
 def far_from_the_prior():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mean", 0, 10), 1, observed=FAR)

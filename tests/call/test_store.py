@@ -211,6 +211,13 @@ def test_places_that_cannot_be_are_errors_and_left_alone(tmp_path):
     assert file.read_text() == "42"
 
 
+def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
+    failing = SMALL | {"simulate": bdmc.Given({"x": 0.0}, {"y": np.nan})}
+    with pytest.raises(ValueError, match="y must be numbers"):
+        pm.sample_bdmc(normal(), **failing, store=path)
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
 # Of flags that say how a file was packed.
 @pytest.mark.filterwarnings("ignore::UserWarning:zipfile")
 @pytest.mark.parametrize(
@@ -260,38 +267,25 @@ def test_damage_of_the_result_is_an_error_for_readers(path, monkeypatch):
     assert not read_damaged()["real"].equals(dt["real"])
 
 
-def begin_and_wait(path, started):
-    """A call that is in the middle of a writing until it is killed."""
+def test_one_call_at_a_time_and_none_of_the_dead(path):
+    """Any other call is refused meanwhile; a file that a killed one was writing is replaced."""
+    told = []
 
-    def wait(dt, path, **options):
-        path.touch()
-        started.set()
-        time.sleep(600)
-
-    xr.DataTree.to_netcdf = wait
-    annealed(store=path)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
-def test_one_call_at_a_time_and_none_of_the_dead(path, caplog):
-    context = multiprocessing.get_context("fork")
-    started = context.Event()
-    child = context.Process(target=begin_and_wait, args=[path, started])
-    child.start()
-    try:
-        assert started.wait(120)
+    def again(dt):
         for distance in (3.0, 4.0):
             with pytest.raises(OSError, match=r"run is in use by another call\. Wait until"):
                 annealed(distance, store=path)
-    finally:
-        child.kill()
-        child.join()
-    assert (path / "unfinished").exists()
+        told.append(dt)
+
+    assert_same(annealed(store=path, callback=again), annealed())
+    assert len(told) == 4
     with pytest.raises(ValueError, match=r"another system \(argument\)"):
         annealed(4.0, store=path)
-    assert_same(annealed(store=path), annealed())
+    (path / "unfinished").touch()
+    (path / "runs" / "unfinished").touch()
+    assert_same(annealed(chains=300, store=path), annealed(chains=300))
     assert {each.name for each in path.iterdir()} == {"lock", "origin.npz", "result.nc", "runs"}
-    assert "damaged" not in caplog.text
+    assert not (path / "runs" / "unfinished").exists()
 
 
 def taken_by_another_call(path):

@@ -36,8 +36,16 @@ def check_unique(keys):
     assert not {key for key in keys if keys.count(key) > 1}
 
 
-def test_a_call_that_weighs(keys):
-    sample(simulate=bdmc.FromHyperparameters("mean", datasets=3, burn_in=(1, 2)))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"simulate": bdmc.FromHyperparameters("mean", datasets=3, burn_in=(1, 2))},
+        {"simulate": bdmc.FromPrior(2), "target_gap": 0.5, "chains": 2, "particles": 1},
+    ],
+    ids=["weighs", "rounds"],
+)
+def test_every_task_of_a_call_has_its_own(keys, options):
+    sample(**options)
     check_unique(keys)
 
 
@@ -69,8 +77,3 @@ def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new,
     sample(simulate=simulate)
     with pytest.raises(AssertionError):
         check_unique(keys)
-
-
-def test_a_call_with_rounds(keys):
-    sample(simulate=bdmc.FromPrior(2), target_gap=0.5, chains=2, particles=1)
-    check_unique(keys)

@@ -102,23 +102,6 @@ def funnel():
     return model
 
 
-def test_centred_effects_that_are_not_normal_stay_unreached():
-    """They are among the parameters, of which the reference does not know the funnel.
-
-    Draws are weighed if the path is asked for, and never valid.
-    """
-    with pm.Model() as model:
-        scales = pm.HalfNormal("scales", [1, 5], shape=2)
-        effect = pm.Normal("effect", 0, scales[0], shape=8)
-        other = pm.Logistic("other", 0, scales[1], shape=3)
-        pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
-        pm.Normal("z", other, 1, observed=[-9.0, 2.0, 8.0])
-    dt = pm.sample_bdmc(model, simulate=None, path="fitted", **QUICK)
-    assert dt.attrs["path_reason"].startswith("5 parameters, 8 latent variables: ")
-    assert dt.attrs["unreached"] == "other"
-    assert not bdmc.log_ml(dt).valid
-
-
 def test_draws_that_are_no_fit_are_annealed(monkeypatch):
     """So uneven are their weights, on average over the data sets; more particles make up for it."""
     options = SimpleNamespace(particles=None)
