@@ -1,18 +1,9 @@
 """The known answers of benchmarks/models.py: their densities are those of the models."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tests.models import SIGMAS, interpreted
-
-
-@pytest.fixture
-def models(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    return importlib.import_module("models")
 
 
 @pytest.mark.parametrize(
@@ -22,7 +13,8 @@ def models(monkeypatch):
         ("mixture of two normals", "mixture_log_joint", 5),
     ],
 )
-def test_log_joint_is_that_of_the_model(models, name, log_joint, size):
+def test_log_joint_is_that_of_the_model(script, name, log_joint, size):
+    models = script("models")
     points = np.random.default_rng(1).normal(size=(3, size))
     model = models.MODELS[name]()
     with interpreted():
@@ -39,7 +31,7 @@ def test_log_joint_is_that_of_the_model(models, name, log_joint, size):
     np.testing.assert_allclose(getattr(models, log_joint)(points), expected, rtol=0, atol=2e-7)
 
 
-def test_importance_sampling(models):
+def test_importance_sampling(script):
     """Two normals and the integral of their sum, 3; two-sided α = 6e-5. Twin: of one start."""
 
     def log_joint(points):
@@ -51,14 +43,16 @@ def test_importance_sampling(models):
     n, exact = 20_000, np.log(3)
     # Weights between 0 and 3 times their mean have a variance below 2 squares of it.
     error = np.sqrt(2 / n)
-    both = models.importance_sampled(log_joint, [4, 4], [-4, -4], n=n)
+    importance_sampled = script("models").importance_sampled
+    both = importance_sampled(log_joint, [4, 4], [-4, -4], n=n)
     assert abs(both - exact) < SIGMAS * error
-    assert abs(models.importance_sampled(log_joint, [4, 4], n=n) - exact) > SIGMAS * error
+    assert abs(importance_sampled(log_joint, [4, 4], n=n) - exact) > SIGMAS * error
 
 
 @pytest.mark.slow
-def test_factorisation(models):
+def test_factorisation(script):
     """A shorter sandwich; two-sided α = 6e-5. Twin: a nat beside."""
+    models = script("models")
     found = models.sandwich_factorisation(temperatures=300, chains=16)
     assert found.valid
     error = np.hypot(found.error, 0.03)

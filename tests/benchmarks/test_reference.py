@@ -1,6 +1,5 @@
 """docs/reference.json is what its command makes, and its closed forms are right."""
 
-import importlib
 import json
 import re
 from pathlib import Path
@@ -13,12 +12,6 @@ from scipy.special import digamma
 ROOT = Path(__file__).parents[2]
 ROWS = {row["name"]: row for row in json.loads((ROOT / "docs" / "reference.json").read_text())}
 CHEAP = ["spike in slab, d = 2", "three normals", "two modes, 75 : 25", "thin ridge, width 10"]
-
-
-@pytest.fixture
-def reference(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("reference")
 
 
 def check(rows):
@@ -36,8 +29,9 @@ def check(rows):
                 assert kept[key] == value
 
 
-def test_the_file_is_what_the_command_makes(reference):
+def test_the_file_is_what_the_command_makes(script):
     """But for the adversaries that take seconds; no model is left out."""
+    reference = script("reference")
     published, systems = list(reference.of_published()), list(reference.of_systems())
     check([*published, *systems])
     check(reference.of_adversary(name, reference.ADVERSARIES[name]()) for name in CHEAP)
@@ -46,7 +40,8 @@ def test_the_file_is_what_the_command_makes(reference):
 
 
 @pytest.mark.slow
-def test_all_adversaries_are_in_the_file(reference):
+def test_all_adversaries_are_in_the_file(script):
+    reference = script("reference")
     check(reference.of_adversary(name, make()) for name, make in reference.ADVERSARIES.items())
 
 

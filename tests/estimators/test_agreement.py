@@ -8,10 +8,10 @@ that all comparisons together have α < 1e-3. Where 1 in 10 are, a test fails wi
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from pymc_bdmc.estimators import compare_draws, copies, differing_directions
-from pymc_bdmc.estimators.agreement import MARGINS, batch_variance
+from pymc_bdmc.estimators.agreement import batch_variance
 from tests.models import SIGMAS
 
 POSTERIORS, ROWS, MOST_BAD = 100, 10, 5
@@ -26,23 +26,12 @@ def autoregressive(rho, shape, rng):
     return lfilter([1], [1, -rho], noise, axis=1)
 
 
-def alternating(shape, rng):
-    """Draw pairs of mirror images, whose mean is exact and whose spread is not."""
-    half = rng.normal(size=(shape[0], shape[1] // 2, *shape[2:]))
-    return np.stack([half, -half], axis=2).reshape(shape)
-
-
 LAWS = {
     "normal": lambda shape, rng: rng.normal(size=shape),
     "cauchy": lambda shape, rng: rng.standard_cauchy(size=shape),
     "lognormal": lambda shape, rng: np.exp(1.5 * rng.normal(size=shape)),
     "rare": lambda shape, rng: 1.0 * (rng.random(shape) < 0.02),
     "spike": lambda shape, rng: np.where(rng.random(shape) < 0.7, 0.0, rng.normal(size=shape)),
-}
-CHAINS = {
-    "slow": lambda rng: autoregressive(0.9, (4, 1000, N), rng),
-    "one chain": lambda rng: autoregressive(0.8, (1, 2000, N), rng),
-    "alternating": lambda rng: alternating((4, 250, N), rng),
 }
 
 
@@ -51,15 +40,9 @@ def bad_posteriors(found):
     return (found.status(3 * ROWS) == "bad").reshape(-1, ROWS).any(axis=1).sum()
 
 
-def test_the_bar_and_the_margins_are_as_stated():
+def test_the_bar_is_as_stated():
     assert binom.sf(MOST_BAD, POSTERIORS, 1 / 200) < 1e-4
     assert binom.sf(MOST_BAD, POSTERIORS, 1 / 10) > 0.94
-    x, deviation = np.linspace(-12, 12, 200_001), np.exp(MARGINS[1])
-    for mean, scale, share in (
-        (MARGINS[0], 1, 0.10), (0, deviation, 0.11), (MARGINS[0], deviation, 0.13)
-    ):  # fmt: skip
-        total_variation = 0.5 * np.trapezoid(abs(norm.pdf(x) - norm.pdf(x, mean, scale)), x)
-        assert total_variation == pytest.approx(share, abs=0.004)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -74,15 +57,13 @@ def test_sound_draws_of_any_law_are_seldom_called_bad(law):
     assert np.isnan(found.estimate[:, 0]).all() == (law == "rare")
 
 
-@pytest.mark.parametrize("chain", CHAINS)
-def test_sound_draws_of_any_chain_are_seldom_called_bad(chain):
-    """Twin: shuffled in time, the draws of a slow chain look independent."""
+@pytest.mark.parametrize(("rho", "chains", "draws"), [(0.9, 4, 600), (0.8, 1, 2000)])
+def test_sound_draws_of_slow_chains_are_seldom_called_bad(rho, chains, draws):
+    """Twin: shuffled in time, the draws look independent."""
     rng = np.random.default_rng(12)
-    draws, particles = CHAINS[chain](rng), rng.normal(size=(*RUNS, N))
-    assert bad_posteriors(compare_draws(draws, particles, ONES)) <= MOST_BAD
-    if chain == "slow":
-        shuffled = rng.permuted(draws, axis=1)
-        assert bad_posteriors(compare_draws(shuffled, particles, ONES)) > MOST_BAD
+    slow, particles = autoregressive(rho, (chains, draws, N), rng), rng.normal(size=(*RUNS, N))
+    assert bad_posteriors(compare_draws(slow, particles, ONES)) <= MOST_BAD
+    assert bad_posteriors(compare_draws(rng.permuted(slow, axis=1), particles, ONES)) > MOST_BAD
 
 
 def test_runs_of_unequal_weight_are_clusters():
@@ -97,9 +78,13 @@ def test_runs_of_unequal_weight_are_clusters():
 
 
 def test_every_functional_has_an_error_of_its_own():
-    """Errors hold on an alternating chain. The twin gives the distance the error of the mean."""
+    """Errors hold for pairs of mirror images, whose mean is exact and whose spread is not.
+
+    The twin gives the distance the error of the mean.
+    """
     rng = np.random.default_rng(14)
-    draws, particles = alternating((4, 240, 150), rng), rng.normal(size=(64, 256, 150))
+    half, particles = rng.normal(size=(4, 120, 150)), rng.normal(size=(64, 256, 150))
+    draws = np.stack([half, -half], axis=2).reshape(4, 240, 150)
     found = compare_draws(draws, particles, np.ones((64, 256)))
     assert np.median(found.error[:, 2]) > 0.01
     score = found.estimate[:, :2] / found.error[:, :2]
@@ -159,19 +144,6 @@ def test_slow_chains_seldom_contradict_each_other(rho):
         return found.contradicts.reshape(-1, ROWS).any(axis=1).sum()
 
     assert contradicting(draws) <= 2 < contradicting(rng.permuted(draws, axis=1))
-
-
-def test_slow_chains_of_many_elements_are_called_good_and_seldom_where_one_is_off():
-    """12 of 16 posteriors are good. With a mean at its margin, P(more than 5 good) < 1e-3."""
-    rng, good, wrong = np.random.default_rng(22), 0, 0
-    for _ in range(16):
-        draws, particles = autoregressive(0.9, (4, 4000, 20), rng), rng.normal(size=(16, 96, 20))
-        good += set(compare_draws(draws, particles, np.ones((16, 96))).status(69)) == {"good"}
-        few = draws[..., :1] + MARGINS[0], particles[..., :1]
-        wrong += compare_draws(*few, np.ones((16, 96))).status(69)[0] == "good"
-    assert good >= 12
-    assert wrong <= 5
-    assert binom.sf(5, 16, 0.05) < 1e-3
 
 
 @pytest.mark.parametrize("law", ["normal", "cauchy", "lognormal"])

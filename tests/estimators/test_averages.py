@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_bdmc.estimators import (
-    bar,
-    bootstrap,
-    jarzynski_forward,
-    log_ratio_of_averages,
-    reweighted_evidence,
-    weighted_average,
-)
+from pymc_bdmc import estimators as est
 from pymc_bdmc.testsystems import BimodalGaussian
 from tests.models import SIGMAS
 
@@ -22,7 +15,7 @@ def test_average_over_two_modes():
     """Broken twin: without the weights, the modes count by what the chains found."""
     system, rng = BimodalGaussian(), np.random.default_rng(1)
     log_weights, states = system.anneal("forward", 10_000, rng)
-    average = weighted_average(log_weights, system.parallel(states))
+    average = est.weighted_average(log_weights, system.parallel(states))
     assert average.valid
     assert abs(average.value - system.mean_parallel) < Z_ALPHA * average.error
     assert abs(system.parallel(states).mean() - system.mean_parallel) > Z_ALPHA * average.error
@@ -31,7 +24,7 @@ def test_average_over_two_modes():
 def test_error_is_the_spread_of_replicates():
     """x = log w has mean 0.64 under the tilted density N(0.64, 0.8²). Twin: equal weights."""
     x = np.random.default_rng(2).normal(0, 0.8, size=(1000, 200))
-    runs = [weighted_average(row, row) for row in x]
+    runs = [est.weighted_average(row, row) for row in x]
     values, errors = np.array([(run.value, run.error) for run in runs]).T
     assert np.mean(np.abs(values - 0.64) < 1.96 * errors) > 0.9
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(values.std(), rel=0.1)
@@ -40,10 +33,10 @@ def test_error_is_the_spread_of_replicates():
 
 def test_zero_weights_are_left_out_of_any_shape():
     values = np.array([[[np.inf], [1.0], [3.0]], [[0.0], [2.0], [4.0]]]).T
-    average = weighted_average([-np.inf, 0.0, 0.0], values.transpose(1, 0, 2))
+    average = est.weighted_average([-np.inf, 0.0, 0.0], values.transpose(1, 0, 2))
     assert average.value.tolist() == [[2.0, 3.0]]
     assert average.error.shape == (1, 2)
-    nothing = weighted_average([-np.inf], [[1.0, 2.0]])
+    nothing = est.weighted_average([-np.inf], [[1.0, 2.0]])
     assert np.isnan(nothing.value).tolist() == [True, True]
     assert not nothing.valid
 
@@ -52,13 +45,13 @@ def test_bootstrap_agrees_with_the_asymptotic_error(gaussian_work):
     """The standard deviation of 400 replicates is good to 3.5 %. Twin: one direction resampled."""
     rng = np.random.default_rng(3)
     forward, reverse = gaussian_work.forward(500, rng), gaussian_work.reverse(300, rng)
-    draws = bootstrap(bar, forward, reverse, replicates=400, random_seed=4)
-    best = bar(forward, reverse)
+    draws = est.bootstrap(est.bar, forward, reverse, replicates=400, random_seed=4)
+    best = est.bar(forward, reverse)
     assert draws.estimate.value == best.value
     assert draws.estimate.error == pytest.approx(best.error, rel=0.15)
     lower, upper = draws.interval()
     assert lower < best.value < upper
-    half = bootstrap(lambda f: bar(f, reverse), forward, replicates=400, random_seed=4)
+    half = est.bootstrap(lambda f: est.bar(f, reverse), forward, replicates=400, random_seed=4)
     assert half.estimate.error != pytest.approx(best.error, rel=0.15)
 
 
@@ -96,7 +89,7 @@ def test_errors_of_reweighting_are_honest(scale):
         for seed in range(40):
             theta, shares, log_weights = runs(seed)
             used = np.full_like(shares, 1 / shares.shape[1]) if equal else shares
-            found = reweighted_evidence(log_ratios(theta, scale), used, log_weights)
+            found = est.reweighted_evidence(log_ratios(theta, scale), used, log_weights)
             log_z, factor = found.log_z, found.log_ratio
             z.append([
                 (log_z.value - log_ml(scale)) / log_z.error,
@@ -113,7 +106,7 @@ def test_reweighted_average_is_unbiased():
     found = []
     for seed in range(400):
         theta, shares, log_weights = runs(seed, n_runs=4)
-        new = reweighted_evidence(log_ratios(theta, 2.0), shares, log_weights)
+        new = est.reweighted_evidence(log_ratios(theta, 2.0), shares, log_weights)
         found.append(np.exp(new.log_weights).mean() / np.exp(log_ml(2.0)))
     error = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - 1) < SIGMAS * error < abs(np.mean(found) * 1.1 - 1)
@@ -121,11 +114,11 @@ def test_reweighted_average_is_unbiased():
 
 def test_the_same_or_a_like_model_has_a_precise_ratio():
     theta, shares, log_weights = runs(1)
-    found = reweighted_evidence(np.zeros_like(theta), shares, log_weights)
-    assert found.log_z.value == pytest.approx(jarzynski_forward(log_weights).value)
+    found = est.reweighted_evidence(np.zeros_like(theta), shares, log_weights)
+    assert found.log_z.value == pytest.approx(est.jarzynski_forward(log_weights).value)
     assert found.log_ratio.value == pytest.approx(0.0, abs=1e-12)
     assert found.log_ratio.error == pytest.approx(0.0, abs=1e-12)
-    found = reweighted_evidence(log_ratios(theta, 1.1), shares, log_weights)
+    found = est.reweighted_evidence(log_ratios(theta, 1.1), shares, log_weights)
     assert found.log_ratio.error < 0.5 * found.log_z.error
 
 
@@ -134,13 +127,13 @@ def test_particles_and_runs_without_weight_say_nothing():
     log_weights[0], shares[1, 0] = -np.inf, 0.0
     ratios = log_ratios(theta, 2.0)
     ratios[0], ratios[1, 0] = np.nan, np.inf
-    found = reweighted_evidence(ratios, shares, log_weights)
+    found = est.reweighted_evidence(ratios, shares, log_weights)
     assert found.log_weights[0] == -np.inf
     assert np.isfinite(found.log_z.value)
     ratios[2, 0] = np.nan
     with pytest.raises(ValueError, match="NaN or"):
-        reweighted_evidence(ratios, shares, log_weights)
-    nothing = log_ratio_of_averages([-np.inf, -np.inf], [0.0, 1.0])
+        est.reweighted_evidence(ratios, shares, log_weights)
+    nothing = est.log_ratio_of_averages([-np.inf, -np.inf], [0.0, 1.0])
     assert np.isnan(nothing.value)
     assert not nothing.valid
 
@@ -148,9 +141,9 @@ def test_particles_and_runs_without_weight_say_nothing():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: weighted_average([0.0, 0.0], [1.0]), "do not fit"),
-        (lambda: log_ratio_of_averages([0.0, 1.0], [0.0]), "cannot be paired"),
-        (lambda: bootstrap(jarzynski_forward, [0.0], replicates=1), "at least 2"),
+        (lambda: est.weighted_average([0.0, 0.0], [1.0]), "do not fit"),
+        (lambda: est.log_ratio_of_averages([0.0, 1.0], [0.0]), "cannot be paired"),
+        (lambda: est.bootstrap(est.jarzynski_forward, [0.0], replicates=1), "at least 2"),
     ],
 )
 def test_refuses(call, message):

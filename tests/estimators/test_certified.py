@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, nbinom
 
-from pymc_bdmc.estimators import (
-    certified_bounds,
-    certified_lower,
-    certified_probability,
-    log_mean_exp,
-    refutes,
-    round_confidence,
-)
+from pymc_bdmc import estimators as est
 from tests.systems import GaussianWork
 
 # Markov's inequality is tight for w = Z·a with probability 1/a and nearly zero otherwise.
@@ -34,7 +27,7 @@ def failure_probability(bound, chains, grid=GRID):
 @pytest.mark.parametrize("kind", ["mean", "order statistics"])
 def test_lower_bound_fails_with_probability_delta_at_most(kind):
     for chains in (1, 16):
-        found = failure_probability(lambda w: certified_lower(w, 0.9, kind=kind).lower, chains)
+        found = failure_probability(lambda w: est.certified_lower(w, 0.9, kind=kind).lower, chains)
         assert found <= 0.1
 
 
@@ -43,7 +36,7 @@ def test_one_rank_spends_its_whole_budget(rank):
     """The smallest weight has a closed form. Broken twin: half the slack."""
 
     def bound(w):
-        return certified_lower(w, 0.9, kind="order statistics", ranks=[rank]).lower
+        return est.certified_lower(w, 0.9, kind="order statistics", ranks=[rank]).lower
 
     slack = -bound(np.zeros(8))
     assert rank > 1 or slack == pytest.approx(-np.log(0.1) / 8)
@@ -57,10 +50,12 @@ def test_several_ranks_share_delta():
     """A continuous tail hits different ranks in different runs. Twin: each spends all of δ."""
 
     def shared(w):
-        return certified_lower(w, 0.9, kind="order statistics", ranks=range(1, 9)).lower
+        return est.certified_lower(w, 0.9, kind="order statistics", ranks=range(1, 9)).lower
 
     def best(w):
-        bounds = [certified_lower(w, 0.9, kind="order statistics", ranks=[r]) for r in range(1, 9)]
+        bounds = [
+            est.certified_lower(w, 0.9, kind="order statistics", ranks=[r]) for r in range(1, 9)
+        ]
         return max(bound.lower for bound in bounds)
 
     runs = GaussianWork(stds=(0.7,)).forward(8 * 1000, np.random.default_rng(1)).reshape(-1, 8)
@@ -68,18 +63,18 @@ def test_several_ranks_share_delta():
     assert np.mean([best(w) > shared(w) for w in runs]) == 1
 
 
-def test_two_sides_split_the_budget():
-    bounds = certified_bounds(np.zeros(10), np.zeros(10), 0.9, kind="mean", lower_share=0.25)
-    assert bounds.lower == pytest.approx(np.log(0.025))
-    assert bounds.upper == pytest.approx(-np.log(0.075))
+def test_two_sides_split_the_budget_and_all_rounds_spend_delta():
+    bounds = est.certified_bounds(np.zeros(10), np.zeros(10), 0.9, kind="mean", lower_share=0.25)
+    assert (bounds.lower, bounds.upper) == pytest.approx((np.log(0.025), -np.log(0.075)))
     assert (bounds.confidence, bounds.kind) == (0.9, "mean / mean")
+    assert sum(1 - est.round_confidence(0.95, i) for i in range(1, 40)) == pytest.approx(0.05)
 
 
 def test_extreme_weights():
     forward = np.array([-np.inf, 1e5, -1e5])
-    assert certified_lower(forward).lower == pytest.approx(1e5 - np.log(3 / 0.05))
+    assert est.certified_lower(forward).lower == pytest.approx(1e5 - np.log(3 / 0.05))
     for kind in ("mean", "order statistics"):
-        assert certified_lower(np.full(3, -np.inf), kind=kind).lower == -np.inf
+        assert est.certified_lower(np.full(3, -np.inf), kind=kind).lower == -np.inf
 
 
 @pytest.mark.parametrize("p", [0.02, 0.9])
@@ -88,7 +83,7 @@ def test_probability_interval_covers(p):
     rejections = np.arange(20_000)
     chances = nbinom.pmf(rejections, 10, p)
     rejections, chances = rejections[chances > 1e-9], chances[chances > 1e-9]
-    bounds = [certified_probability(int(n) + 10, 10, 0.9) for n in rejections]
+    bounds = [est.certified_probability(int(n) + 10, 10, 0.9) for n in rejections]
     lower, upper = np.array([(b.lower, b.upper) for b in bounds]).T
     assert chances[lower > np.log(p)].sum() <= 0.05
     assert chances[upper < np.log(p)].sum() <= 0.05
@@ -97,21 +92,17 @@ def test_probability_interval_covers(p):
     assert chances[narrow].sum() > 0.1
 
 
-def test_all_rounds_together_spend_delta():
-    assert sum(1 - round_confidence(0.95, i) for i in range(1, 40)) == pytest.approx(0.05)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: certified_lower([0.0], 1.0), "between 0 and 1"),
-        (lambda: certified_lower([0.0], kind="median"), "kind must be"),
-        (lambda: certified_lower([0.0], kind="order statistics", ranks=[2]), "from 1 to 1"),
-        (lambda: certified_lower([0.0], ranks=[1]), "ranks belong"),
-        (lambda: certified_bounds([0.0], [0.0], lower_share=1.0), "lower_share"),
-        (lambda: certified_probability(3, 4), "not possible"),
-        (lambda: round_confidence(0.95, 0), "count from 1"),
-        (lambda: refutes([0.0], [0.0], 1.5), "confidence"),
+        (lambda: est.certified_lower([0.0], 1.0), "between 0 and 1"),
+        (lambda: est.certified_lower([0.0], kind="median"), "kind must be"),
+        (lambda: est.certified_lower([0.0], kind="order statistics", ranks=[2]), "from 1 to 1"),
+        (lambda: est.certified_lower([0.0], ranks=[1]), "ranks belong"),
+        (lambda: est.certified_bounds([0.0], [0.0], lower_share=1.0), "lower_share"),
+        (lambda: est.certified_probability(3, 4), "not possible"),
+        (lambda: est.round_confidence(0.95, 0), "count from 1"),
+        (lambda: est.refutes([0.0], [0.0], 1.5), "confidence"),
     ],
 )
 def test_refuses(call, message):
@@ -122,10 +113,10 @@ def test_refuses(call, message):
 def two_errors_apart(high, low):
     """The twin: nothing is certified, and an error is that of the weights which were found."""
     relative = [np.std(w, ddof=1) / np.mean(w) / np.sqrt(len(w)) for w in map(np.exp, (high, low))]
-    return log_mean_exp(high) - log_mean_exp(low) > 2 * np.hypot(*relative)
+    return est.log_mean_exp(high) - est.log_mean_exp(low) > 2 * np.hypot(*relative)
 
 
-def refuted(gap, sds, runs, rule=refutes, trials=400):
+def refuted(gap, sds, runs, rule=est.refutes, trials=400):
     """Share of trials in which one sound way to Z, shifted up by so much, refutes another."""
     rng, count = np.random.default_rng(5), 0
     for _ in range(trials):
@@ -147,5 +138,5 @@ def test_a_sound_way_is_seldom_refuted(runs):
 def test_a_way_that_misses_much_is_refuted():
     assert refuted(6.0, (0.3, 0.3), 4) > 0.99
     assert refuted(0.3, (0.3, 0.3), 4) < 0.05  # what four runs cannot tell is not refuted
-    assert refutes([0.0, 0.0], [-np.inf, -np.inf])
-    assert not refutes([-np.inf, -np.inf], [0.0, 0.0])
+    assert est.refutes([0.0, 0.0], [-np.inf, -np.inf])
+    assert not est.refutes([-np.inf, -np.inf], [0.0, 0.0])

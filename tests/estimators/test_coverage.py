@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.estimators import (
-    certified_bounds,
-    compare_estimators,
-    error_analysis,
-    histogram_posterior,
-    jarzynski_forward,
-)
+from pymc_bdmc import estimators as est
 from pymc_bdmc.testsystems import ConjugateRegression, UnidentifiedBinomial
 from tests.estimators.table import ESTIMATORS
 from tests.systems import FiniteSystem, GammaWork, GaussianBridge, GaussianWork, SpikeAndSlab
 
-ALL = ESTIMATORS | {"block analysis": lambda f, r: error_analysis(f).estimate}
+ALL = ESTIMATORS | {"block analysis": lambda f, r: est.error_analysis(f).estimate}
 BRIDGE, LINEAR = GaussianBridge.equal_divergence, GaussianBridge.linear
 SYMMETRIC = GaussianWork(means=(0.0, 0.0), stds=(0.3, 2.0), weights=(0.8, 0.2))
 SPIKE = GaussianWork(means=(0.0, 11.4), stds=(0.5, 0.5), weights=(0.9999, 0.0001))
@@ -43,7 +37,6 @@ def judged(estimator, pairs):
         ("forward average", GammaWork(shape=20.0, rate=5.0), (1000, 1), 0.5),  # left-skewed
         ("reverse average", GaussianWork(stds=(0.3,)), (1, 100), 0.9),
         ("reverse average", GammaWork(shape=5.0, rate=5.0), (1, 500), 0.5),  # Pareto tail
-        ("reverse average", BRIDGE(400, correlation=0.5), (1, 300), 0.5),
         ("cumulant forward", GammaWork(shape=200.0, rate=40.0), (100, 2), 0.6),
         ("cumulant reverse", GaussianWork(stds=(0.45,)), (2, 200), 0.6),
         ("cumulant combined", GaussianWork(stds=(1.0,)), (300, 300), 0.6),
@@ -92,20 +85,20 @@ def test_few_chains_that_agree_do_not_speak_against_the_other_side(few):
     """At most 4 of 100 replicates differ by 3 standard errors; 0.3 are expected (α = 2e-5)."""
     method = "forward average" if few[0] > few[1] else "reverse average"
     pairs = pairs_of(GaussianWork(stds=(0.3,)), few, 100, 5)
-    found = [compare_estimators(*pair).estimates[method].valid for pair in pairs]
+    found = [est.compare_estimators(*pair).estimates[method].valid for pair in pairs]
     assert sum(found) >= 96
 
 
 def test_both_directions_tell_averages_that_cover_from_those_that_do_not():
     """Of 300 replicates 97 % and 0 % are valid (α = 1e-8). One direction alone cannot show this."""
     pairs = pairs_of(BRIDGE(20, correlation=0.5), 100, 300, 12)
-    found = [compare_estimators(*pair).estimates for pair in pairs]
+    found = [est.compare_estimators(*pair).estimates for pair in pairs]
     for method, covered in ("forward average", True), ("reverse average", False):
         valid, covers, _ = judged(lambda *estimates: estimates[0], [(e[method],) for e in found])
         assert (covers.mean() > 0.9) == covered
         assert valid.mean() > 0.9 if covered else valid.mean() < 0.05
     # Broken twin: the verdict of one direction's chains alone
-    assert np.mean([jarzynski_forward(forward).valid for forward, _ in pairs]) < 0.05
+    assert np.mean([est.jarzynski_forward(forward).valid for forward, _ in pairs]) < 0.05
 
 
 SYSTEMS = {
@@ -144,9 +137,9 @@ def test_all_intervals_cover_where_valid(name):
             judged_by += 1
     assert judged_by > 0
     for kind in ("mean", "order statistics", ("order statistics", "mean")):
-        bounds = [certified_bounds(*pair, 0.95, kind=kind) for pair in pairs]
+        bounds = [est.certified_bounds(*pair, 0.95, kind=kind) for pair in pairs]
         assert np.mean([b.lower <= 0 <= b.upper for b in bounds]) >= 0.95
-    posteriors = [histogram_posterior(*p, draws=200, random_seed=1) for p in pairs[:300]]
+    posteriors = [est.histogram_posterior(*p, draws=200, random_seed=1) for p in pairs[:300]]
     valid = [each for each in posteriors if each.estimate.valid]
     slack = 0.02 + 3 * np.sqrt(0.05 * 0.95 / len(valid))
     for probability, right in ((0.95, True), (0.67, False)):

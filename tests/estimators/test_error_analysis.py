@@ -56,16 +56,6 @@ def test_estimate_is_the_average_less_its_bias():
     assert mirrored.limits == analysis.limits
 
 
-def test_agreement_needs_larger_blocks_for_harder_work():
-    rng = np.random.default_rng(5)
-    found = [
-        error_analysis(GaussianWork(stds=(std,)).forward(2**16, rng)).agreement
-        for std in (0.1, 1.0, 1.5)
-    ]
-    assert found == sorted(found)
-    assert found[0] == 1 < found[-1]
-
-
 def test_zero_weights():
     values = np.where(np.arange(4096) % 2, 0.0, -np.inf)
     analysis = error_analysis(values)

@@ -43,25 +43,6 @@ def test_false_alarms_are_as_rare_as_said(log_density, draw):
     assert alarms(1.5) > most
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, without_gradient])
-def test_a_move_leaves_the_density_alone(wrap):
-    """Kolmogorov-Smirnov on 4000 draws, α = 1e-3; twin: a density of another scale."""
-    rng = np.random.default_rng(2)
-    draws = rng.normal(size=(4000, 1))
-
-    def pvalue(sd):
-        def normal(x):
-            return -0.5 * (x[:, 0] / sd) ** 2, -x / sd**2
-
-        after = draws
-        for _ in range(5):
-            after, _ = moved(after, wrap(normal), np.ones(1), rng)
-        assert np.mean(after != draws) > 0.8
-        return stats.kstest(after[:, 0], stats.norm.cdf).pvalue
-
-    assert pvalue(1.0) > 1e-3 > pvalue(1.5)
-
-
 def test_hoeffdings_bound_holds_where_it_can_be_counted():
     """No probability over all signs of six values is above its bound."""
     sizes = np.array([1.0, 2.0, 2.5, 3.0, 5.0, 1e200])

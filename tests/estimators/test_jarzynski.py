@@ -6,15 +6,9 @@ Where intervals cover, and where they are called invalid, is in test_coverage.py
 import numpy as np
 import pytest
 
-from pymc_bdmc.estimators import (
-    cumulant_combined,
-    cumulant_forward,
-    jarzynski_forward,
-    jarzynski_reverse,
-    pareto_shape,
-)
+from pymc_bdmc import estimators as est
 from pymc_bdmc.estimators.checks import shape_by_states, shape_of_weights
-from tests.systems import GammaWork, GaussianWork
+from tests.systems import GammaWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
@@ -24,13 +18,13 @@ def test_mean_of_logs_for_log_of_mean(gaussian_work):
     rng = np.random.default_rng(1)
     forward, reverse = gaussian_work.forward(100_000, rng), gaussian_work.reverse(100_000, rng)
     for estimate, mean_of_logs in [
-        (jarzynski_forward(forward), forward.mean()),
-        (jarzynski_reverse(reverse), reverse.mean()),
+        (est.jarzynski_forward(forward), forward.mean()),
+        (est.jarzynski_reverse(reverse), reverse.mean()),
     ]:
         assert estimate.valid
         assert abs(estimate.value - 3.0) < Z_ALPHA * estimate.error
         assert abs(mean_of_logs - 3.0) > 10 * estimate.error
-    assert abs(jarzynski_reverse(-reverse).value - 3.0) > 1.0
+    assert abs(est.jarzynski_reverse(-reverse).value - 3.0) > 1.0
 
 
 def missing_a_mode(share, probability, rng):
@@ -55,7 +49,7 @@ def test_large_weights_that_were_found_are_no_reason_to_refuse(draw, share, rari
     """
     rng = np.random.default_rng(8)
     rows = np.log(draw(share, rarity, rng)) + rng.normal(-0.005, 0.1, (2000, 48))
-    runs = [jarzynski_forward(row) for row in rows]
+    runs = [est.jarzynski_forward(row) for row in rows]
     z, valid = np.array([(run.value / run.error, run.valid) for run in runs]).T
     deviations = np.exp(rows) - np.exp(rows).mean(axis=1, keepdims=True)
     skewness = np.sum(deviations**3, axis=1) / np.sum(deviations**2, axis=1) ** 1.5
@@ -65,30 +59,10 @@ def test_large_weights_that_were_found_are_no_reason_to_refuse(draw, share, rari
     assert np.mean(z[valid] > 4) < 0.002
 
 
-def test_a_check_by_pareto_k_picks_out_what_is_too_low():
-    """Broken twin: k < 1 − 1/log₁₀ K passes fewer of the good samples, and the worse ones."""
-    work = GammaWork(shape=1.0, rate=2.0)  # weights with two moments
-    rows = -work.reverse(100_000, np.random.default_rng(7)).reshape(1000, 100)
-    runs = [jarzynski_forward(row) for row in rows]
-    valid = np.array([run.valid for run in runs])
-    covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
-    below = np.array([pareto_shape(np.exp(row)) < 0.5 for row in rows])
-    assert valid.mean() > below.mean() + 0.1
-    assert covers[valid].mean() > covers[below].mean()
-
-
-def test_symmetric_tails_cost_some_coverage():
-    """One chain in five is three times as wide. 1000 intervals of 88 % would have α = 1e-9."""
-    work = GaussianWork(means=(0.0, 0.0), stds=(0.3, 1.0), weights=(0.8, 0.2))
-    rows = work.forward(300_000, np.random.default_rng(7)).reshape(1000, 300)
-    runs = [run for run in map(jarzynski_forward, rows) if run.valid]
-    assert np.mean([abs(run.value) < 1.96 * run.error for run in runs]) > 0.88
-
-
 def test_log_weights_whose_moments_overflow():
     """Chains lost in the tail of a prior: an answer without a warning, marked as invalid."""
     weights = np.append(np.random.default_rng(8).normal(size=100), [-1e188, -1e200, 1e90])
-    estimate = jarzynski_forward(weights)
+    estimate = est.jarzynski_forward(weights)
     assert estimate.value == pytest.approx(1e90)
     assert not estimate.valid
 
@@ -97,18 +71,17 @@ def test_weights_that_are_equal_but_for_a_few():
     """A few chains were on their way to a mode that none reached. The twin's weights all vary."""
     weights = np.zeros(48)
     weights[:4] = 0.1
-    assert not jarzynski_forward(weights).valid
-    assert jarzynski_forward(weights).reason.startswith("nearly all weights are equal")
-    assert jarzynski_forward(weights + np.linspace(0, 1e-3, 48)).valid
+    assert not est.jarzynski_forward(weights).valid
+    assert est.jarzynski_forward(weights).reason.startswith("nearly all weights are equal")
+    assert est.jarzynski_forward(weights + np.linspace(0, 1e-3, 48)).valid
 
 
-@pytest.mark.parametrize(("n", "high"), [(128, 8), (1536, 40)])
-def test_bounded_weights_have_no_heavy_tail(n, high):
+def test_bounded_weights_have_no_heavy_tail():
     """A few weights are at their bound and the others nearly equal. The twin judges by k alone."""
     rng = np.random.default_rng(1)
-    weights = 1 + 1e-4 * rng.exponential(size=n)
-    weights[:high] = 2.2 - 0.1 * rng.random(high)
-    assert pareto_shape(weights) > 1
+    weights = 1 + 1e-4 * rng.exponential(size=128)
+    weights[:8] = 2.2 - 0.1 * rng.random(8)
+    assert est.pareto_shape(weights) > 1
     assert shape_of_weights(weights) == 0
 
 
@@ -138,7 +111,7 @@ def test_combination_cancels_third_and_fourth_cumulants():
 
     forward = two_points(a, 2 * b)
     reverse = two_points(a + 2 * b + 3 * c + 4 * d, 2 * b + 6 * c + 12 * d)
-    estimate = cumulant_combined(forward, reverse)
+    estimate = est.cumulant_combined(forward, reverse)
     assert estimate.value == pytest.approx(a + b + c + d, abs=1e-12)
 
 
@@ -146,7 +119,7 @@ def test_the_error_of_an_expansion_contains_the_bias():
     """Skew work of 400 chains: 95 % intervals without the neglected terms cover 90 % or less."""
     work = GammaWork(shape=2.0, rate=3.0)
     rows = work.forward(1000 * 400, np.random.default_rng(8)).reshape(1000, 400)
-    runs = [cumulant_forward(row) for row in rows]
+    runs = [est.cumulant_forward(row) for row in rows]
     values, errors = np.array([(r.value, r.error) for r in runs]).T
     deviation = rows - rows.mean(axis=1, keepdims=True)
     noise = np.std(deviation + deviation**2 / 2, axis=1) / 20

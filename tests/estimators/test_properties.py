@@ -6,13 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pymc_bdmc.estimators import (
-    bar,
-    certified_lower,
-    certified_upper,
-    log_e_values,
-    weighted_average,
-)
+from pymc_bdmc import estimators as est
 from tests.estimators.table import ESTIMATORS
 from tests.systems import GaussianWork
 
@@ -54,8 +48,8 @@ def test_exchange_symmetry(name, forward, reverse):
     assert other.value == pytest.approx(-one.value, abs=1e-8, nan_ok=True)
     assert other.error == pytest.approx(one.error, abs=1e-6, nan_ok=True)
     for kind in ("mean", "order statistics"):
-        lower = certified_lower(forward, 0.97, kind=kind).lower
-        assert certified_upper(-forward, 0.97, kind=kind).upper == -lower
+        lower = est.certified_lower(forward, 0.97, kind=kind).lower
+        assert est.certified_upper(-forward, 0.97, kind=kind).upper == -lower
 
 
 @every
@@ -73,11 +67,11 @@ def test_no_overflow(name, forward, reverse):
 @given(forward=weights(6, bound=1e5), reverse=weights(6, bound=1e5))
 def test_no_overflow_elsewhere(forward, reverse):
     """BAR's root cannot leave the pooled weights, whatever the numbers of chains."""
-    assert np.isfinite(log_e_values([forward], [reverse])).all()
-    assert np.isfinite(weighted_average(forward, forward).value)
-    assert np.isfinite(certified_lower(forward, kind="order statistics").lower)
+    assert np.isfinite(est.log_e_values([forward], [reverse])).all()
+    assert np.isfinite(est.weighted_average(forward, forward).value)
+    assert np.isfinite(est.certified_lower(forward, kind="order statistics").lower)
     pooled = np.concatenate([forward, reverse])
-    assert pooled.min() - 1e-9 <= bar(forward, reverse).value <= pooled.max() + 1e-9
+    assert pooled.min() - 1e-9 <= est.bar(forward, reverse).value <= pooled.max() + 1e-9
 
 
 @every
