@@ -79,35 +79,36 @@ def draws(regression):
     )
 
 
-def test_draws_that_exist_take_the_place_of_the_pilot(regression, draws, monkeypatch):
+def test_every_path_gives_the_same_answer(regression):
+    """The fitted one is taken, and is far shorter. Two-sided α = 6e-5 each."""
+    model, log_ml = regression
+    own = bdmc.ReferencePath({"beta": np.zeros(5)}, {"beta": np.ones(5)}, degrees_of_freedom=5)
+    paths = {"fitted": None, "prior": "prior", "reference": own}
+    found = {name: pm.sample_bdmc(model, path=path, **QUICK) for name, path in paths.items()}
+    for name, dt in found.items():
+        assert dt.attrs["path"] == name
+        assert distance(dt, log_ml) < SIGMAS
+    assert "nats from the prior and" in found["fitted"].attrs["path_reason"]
+    lengths = {name: float(dt["real"]["thermodynamic_length"]) for name, dt in found.items()}
+    assert lengths["fitted"] < lengths["prior"] / 3
+
+
+@pytest.mark.parametrize(("shift", "status"), [(0.0, "good"), (3.0, "bad")])
+def test_draws_that_exist_take_the_place_of_the_pilot(regression, draws, shift, status):
     """Both directions on the real data by ten temperatures, and the draws are judged.
 
     The twin has draws of something else, and says so; the annealed evidence is right all the same.
     Two-sided α = 6e-5 each.
     """
     model, log_ml = regression
-    tasks = []
-    original = annealing.Annealing._pilots
-
-    def pilots(self, data, references, until_mixed, key):
-        tasks.extend(references.values() or [None])
-        return original(self, data, references, until_mixed, key)
-
-    monkeypatch.setattr(annealing.Annealing, "_pilots", pilots)
-    dt = pm.sample_bdmc(model, path=bdmc.FittedPath(draws), **QUICK)
-    assert len(tasks) == 1
-    assert tasks[0] is not None
-    assert dt.attrs["path"] == "fitted"
-    assert dt["real"].sizes["beta"] - 1 == 10
-    assert dt["agreement"].attrs["status"] == "good"
-    other = draws.copy()
-    other["posterior"] = draws["posterior"].dataset + 3.0
-    wrong = pm.sample_bdmc(model, path=bdmc.FittedPath(other), **QUICK)
-    assert wrong["agreement"].attrs["status"] == "bad"
-    for found in (dt, wrong):
-        row = bdmc.evidence(found).loc[("real", 0, "bar")]
-        assert row["recommended"]
-        assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    given = draws.copy()
+    given["posterior"] = draws["posterior"].dataset + shift
+    dt = pm.sample_bdmc(model, path=bdmc.FittedPath(given), **QUICK)
+    assert shift or dt["real"].sizes["beta"] - 1 == 10
+    assert dt["agreement"].attrs["status"] == status
+    row = bdmc.evidence(dt).loc[("real", 0, "bar")]
+    assert row["recommended"]
+    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
 
 
 def test_moves_at_the_end_leave_the_posterior_as_it_is(regression, draws, monkeypatch):
@@ -147,29 +148,15 @@ def test_moves_at_the_end_leave_the_posterior_as_it_is(regression, draws, monkey
 
 
 def test_draws_to_fit_a_path_to_are_checked_before_any_run(regression, draws):
-    model, _ = regression
-    few = xr.DataTree.from_dict({"posterior": draws["posterior"].dataset.isel(draw=slice(60))})
-    with pytest.raises(ValueError, match="path: 60 draws in half of the draws, and 100 are needed"):
-        pm.sample_bdmc(model, path=bdmc.FittedPath(few), **QUICK)
-    renamed = xr.DataTree.from_dict({"posterior": draws["posterior"].dataset.rename(beta="b")})
-    with pytest.raises(ValueError, match="beta"):
-        pm.sample_bdmc(model, path=bdmc.FittedPath(renamed), **QUICK)
+    model, posterior = regression[0], draws["posterior"].dataset
+    few = "path: 60 draws in half of the draws, and 100 are needed"
+    cases = [(posterior.isel(draw=slice(60)), few), (posterior.rename(beta="b"), "beta")]
+    for wrong, message in cases:
+        path = bdmc.FittedPath(xr.DataTree.from_dict({"posterior": wrong}))
+        with pytest.raises(ValueError, match=message):
+            pm.sample_bdmc(model, path=path, **QUICK)
     with pytest.raises(ValueError, match="leave real_data=False out"):
         pm.sample_bdmc(model, path=bdmc.FittedPath(draws), real_data=False)
-    with pytest.raises(ValueError, match="idata: expected a DataTree"):
-        bdmc.FittedPath(5.0)
-
-
-def test_a_regression_takes_the_fitted_path(regression):
-    model, log_ml = regression
-    dt = pm.sample_bdmc(model, **QUICK)
-    assert dt.attrs["path"] == "fitted"
-    assert "nats from the prior and" in dt.attrs["path_reason"]
-    assert distance(dt, log_ml) < SIGMAS
-    prior = pm.sample_bdmc(model, path="prior", **QUICK)
-    assert prior.attrs["path"] == "prior"
-    assert distance(prior, log_ml) < SIGMAS
-    assert dt["real"]["thermodynamic_length"] < prior["real"]["thermodynamic_length"] / 3
 
 
 def of_one_ancestor(weights, n, position):
@@ -178,9 +165,9 @@ def of_one_ancestor(weights, n, position):
 
 
 def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
-    """Four seeds, α = 2.4e-4; pilots of two see one mode. The twin asks neither scouts nor R̂."""
+    """Two seeds, α = 1.2e-4; the second pilot sees one mode. Twin: neither scouts nor R̂."""
     model, log_ml = two_modes
-    seeds = [QUICK | {"random_seed": seed} for seed in (3, 4, 5, 6)]
+    seeds = [QUICK | {"random_seed": seed} for seed in (3, 5)]
     for options in seeds:
         if options["random_seed"] == 5:
             monkeypatch.setattr(pilot, "systematic", of_one_ancestor)
@@ -232,148 +219,100 @@ class Rows(Density):
         return self.log_density(thetas), (up - down).T / 2e-6
 
 
-def test_only_a_peak_that_a_reference_misses_is_added():
-    rng, narrow = np.random.default_rng(1), stats.norm(0.03, 0.01)
-
-    def posterior(thetas):
-        return stats.norm.logpdf(thetas).sum(axis=1)
-
-    def with_peak(thetas):
-        return np.logaddexp(posterior(thetas), narrow.logpdf(thetas).sum(axis=1))
-
-    def funnel(thetas):  # r misses much of it, but no peak
-        widths = np.exp(thetas[:, :1] / 2)
-        rest = stats.norm.logpdf(thetas[:, 1:], 0, widths).sum(axis=1)
-        return stats.norm.logpdf(thetas[:, 0], 0, 1.5) + rest
-
-    one, two = [0], [0, 0.03]  # locations of components, alike in all elements
-    cases = [
-        (2, posterior, one), (6, funnel, one), (2, with_peak, two), (5, with_peak, two),
-        (21, with_peak, one),
-    ]  # fmt: skip
-    for n, density, locations in cases:
-        shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
-        found = narrow_modes.add_narrow_modes(
-            make_reference(np.zeros(n), shape), Rows(density), rng
-        )
-        expected = np.tile(np.transpose([locations]), n)
-        np.testing.assert_allclose(found.locations, expected, atol=1e-3)
+def normals(thetas, *places, scale=0.01):
+    """log of the sum of a unit normal density and of narrow ones."""
+    narrow = [stats.norm.logpdf(thetas, at, scale).sum(axis=1) for at in places]
+    return np.logaddexp.reduce([stats.norm.logpdf(thetas).sum(axis=1), *narrow])
 
 
-@pytest.mark.parametrize("places", [[-1.0, 1.0], [1.0]])
-def test_two_peaks_get_a_component_each(places, monkeypatch):
-    """Both modes that the search found are added, or the only one."""
+def normal_fit(n, location=0.0, scale=1.0):
+    shape = Metric(np.full(n, scale), np.zeros((0, n)), np.zeros(0))
+    return make_reference(np.full(n, location), shape, 10.0)
 
-    def density(thetas):
-        parts = [stats.norm.logpdf(thetas, at, 0.01) for at in (-1, 1)]
-        return np.logaddexp.reduce([stats.norm.logpdf(thetas), *parts]).sum(axis=1)
 
-    def at(place, scale):
-        shape = Metric(np.full(1, scale), np.zeros((0, 1)), np.zeros(0))
-        return make_reference(np.full(1, place), shape, 10.0)
+@pytest.mark.parametrize(
+    ("n", "density", "locations"),
+    [
+        (2, normals, [0]),
+        (5, lambda x: normals(x, 0.03), [0, 0.03]),
+        (21, lambda x: normals(x, 0.03), [0]),
+    ],
+)
+def test_only_peaks_that_a_reference_misses_are_added(n, density, locations):
+    """Not with more than 20 elements. Locations are alike in all elements."""
+    rng = np.random.default_rng(1)
+    found = narrow_modes.add_narrow_modes(normal_fit(n), Rows(density), rng)
+    expected = np.tile(np.transpose([locations]), n)
+    np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
-    found = SimpleNamespace(reference=mix_references([at(place, 0.01) for place in places]))
-    monkeypatch.setattr(narrow_modes, "find_modes", lambda *args, **options: found)
-    fit = narrow_modes.add_narrow_modes(at(0.0, 1.0), Rows(density), np.random.default_rng(1))
-    np.testing.assert_array_equal(fit.locations[:, 0], [0.0, *places])
+
+def test_two_peaks_get_a_component_each(monkeypatch):
+    found = mix_references([normal_fit(1, place, 0.01) for place in (-1.0, 1.0)])
+    modes = SimpleNamespace(reference=found)
+    monkeypatch.setattr(narrow_modes, "find_modes", lambda *args, **options: modes)
+    density, rng = Rows(lambda x: normals(x, -1, 1)), np.random.default_rng(1)
+    fit = narrow_modes.add_narrow_modes(normal_fit(1), density, rng)
+    np.testing.assert_array_equal(fit.locations[:, 0], [0.0, -1.0, 1.0])
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """An engine for a mean that is hardly informed, and a pilot of its fitted path."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), 50.0, observed=0.0)
+    engine = CompiledEngine(TemperedDensity(model))
+    with interruptible() as stop, engine.pool(1, stop) as pool:
+        prepare = annealing.Annealing(session_of(engine, pool))
+        tunings = prepare.tunings({0: engine.density.data}, FittedPath())
+        yield engine, prepare, tunings[0]
 
 
 def test_a_climb_can_be_stopped():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=0.0)
-    density = TemperedDensity(model)
-    engine, seed = CompiledEngine(density), np.random.SeedSequence(1)
-    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    engine, seed = CompiledEngine(TemperedDensity(model)), np.random.SeedSequence(1)
+    fit = normal_fit(1)
     stop = np.zeros(1, dtype=np.uint8)
     with engine.pool(1, stop):
-        assert len(engine.with_narrow_modes(fit, density.data, seed).locations) == 1
+        assert len(engine.with_narrow_modes(fit, engine.density.data, seed).locations) == 1
         stop[0] = 1
         with pytest.raises(KeyboardInterrupt):
-            engine.with_narrow_modes(fit, density.data, seed)
+            engine.with_narrow_modes(fit, engine.density.data, seed)
 
 
-def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
+def test_a_scout_that_moves_lead_back_speaks_against_nothing(wide, monkeypatch):
     """Its ℓ is 9 nats above all that the pilot of the fit saw; the twin stays where it is."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), 50.0, observed=0.0)
-    density = TemperedDensity(model)
-    engine, data = CompiledEngine(density), density.data
-    with interruptible() as stop, engine.pool(1, stop) as pool:
-        prepare = annealing.Annealing(session_of(engine, pool))
-        found = prepare.tunings({0: data}, FittedPath())[0]
-        seen = found.last_log_likelihood.max()
-        scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
-        monkeypatch.setattr(Problem, "log_likelihoods", lambda *_: np.array([seen + 9]))
-        for end, surplus in ((seen - 1, -1), (seen + 9, 9)):
-            monkeypatch.setattr(engine, "after_moves", lambda *_, end=end: np.array([end]))
-            assert prepare._surplus({0: data}, found, scouts) == pytest.approx(surplus)
+    engine, prepare, found = wide
+    seen = found.last_log_likelihood.max()
+    scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
+    monkeypatch.setattr(Problem, "log_likelihoods", lambda *_: np.array([seen + 9]))
+    for end, surplus in ((seen - 1, -1), (seen + 9, 9)):
+        monkeypatch.setattr(engine, "after_moves", lambda *_, end=end: np.array([end]))
+        assert prepare._surplus({0: engine.density.data}, found, scouts) == pytest.approx(surplus)
 
 
-def test_moves_lead_states_back_from_the_tail():
+def test_moves_lead_states_back_from_the_tail(wide):
     """From ten deviations out, 32 states, α = 1e-6; without moves they stay there."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), 50.0, observed=0.0)
-    density = TemperedDensity(model)
-    engine, data = CompiledEngine(density), density.data
-    with interruptible() as stop, engine.pool(1, stop) as pool:
-        prepare = annealing.Annealing(session_of(engine, pool))
-        found = prepare.tunings({0: data}, FittedPath())[0]
-        far = np.full((32, 1), 10.0)
-        before = engine.on(data, found.reference).log_likelihoods(far)
-        after = engine.after_moves(far, data, found, np.random.SeedSequence(1))
-    near = engine.on(data, found.reference).log_likelihoods(np.array([[0.0], [6.0]]))
-    assert (after >= near.min()).all()
-    assert (before < near.min()).all()
+    engine, _, found = wide
+    far, data = np.full((32, 1), 10.0), engine.density.data
+    problem = engine.on(data, found.reference)
+    near = problem.log_likelihoods(np.array([[0.0], [6.0]])).min()
+    assert (problem.log_likelihoods(far) < near).all()
+    assert (engine.after_moves(far, data, found, np.random.SeedSequence(1)) >= near).all()
 
 
 def test_the_pilot_stays_until_it_mixes(monkeypatch):
     """On a posterior with one mode that takes its time; the twin does not stay.
 
-    All of 24 seeds mixed, and 16 of the twin's: of 16 one at least does not, but for 0.2 %.
+    All of 24 seeds mixed, and 16 of the twin's: of 8 one at least does not, but for 4 %.
     """
     density = TemperedDensity(models.eight_schools(True))
     engine = CompiledEngine(density)
-    tasks = [PilotTask(density.data, np.random.SeedSequence(seed)) for seed in range(16)]
-    assert sum(task.run(engine).rhat <= MAX_RHAT for task in tasks) >= 15
+    tasks = [PilotTask(density.data, np.random.SeedSequence(seed)) for seed in range(8)]
+    assert sum(task.run(engine).rhat <= MAX_RHAT for task in tasks) >= 7
     assert np.isnan(replace(tasks[0], until_mixed=False).run(engine).rhat)
     monkeypatch.setattr(compiled, "MOST_ITERATIONS", 8)
     assert any(task.run(engine).rhat > MAX_RHAT for task in tasks)
-
-
-KNOWN = {
-    "centred": lambda: (models.eight_schools(True), models.eight_schools_log_ml()),
-    "non-centred": lambda: (models.eight_schools(False), models.eight_schools_log_ml()),
-    "coin": models.beta_bernoulli,
-    "product": models.unidentified_binomial,
-    "regression": models.conjugate_regression,
-    "assignments": models.discrete_mixture,
-    "missing": lambda: models.missing_values(True),
-    "random trials": models.random_trials,
-    "constraint": models.hard_constraint,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
-@pytest.mark.parametrize("name", KNOWN)
-def test_the_default_call_knows_the_answer(name):
-    """Three seeds, each with simulated data but where the model cannot; and its gap is small."""
-    model, log_ml = KNOWN[name]()
-    simulate = {} if not model.potentials else {"simulate": None}
-    for seed in (1, 2, 3):
-        dt = pm.sample_bdmc(model, random_seed=seed, progressbar=False, **simulate)
-        row = bdmc.evidence(dt).query("data == 'real'").iloc[0]
-        assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
-        if not simulate:
-            assert bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] < 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-def test_both_modes_are_found_by_default(two_modes, seed):
-    model, log_ml = two_modes
-    dt = pm.sample_bdmc(model, **QUICK | {"random_seed": seed})
-    assert distance(dt, log_ml) < SIGMAS
 
 
 @pytest.mark.slow
@@ -384,14 +323,6 @@ def test_modes_at_any_distance(d, apart):
     model, log_ml = modes(d, apart, 0.3)
     for seed in (1, 2, 3):
         assert distance(pm.sample_bdmc(model, **QUICK | {"random_seed": seed}), log_ml) < SIGMAS
-
-
-def test_a_reference_of_the_callers(regression):
-    model, log_ml = regression
-    path = bdmc.ReferencePath({"beta": np.zeros(5)}, {"beta": np.ones(5)}, degrees_of_freedom=5)
-    dt = pm.sample_bdmc(model, path=path, **QUICK)
-    assert dt.attrs["path"] == "reference"
-    assert distance(dt, log_ml) < SIGMAS
 
 
 def test_pilots_on_simulated_data_do_not_see_their_parameters():
@@ -405,54 +336,12 @@ def test_pilots_on_simulated_data_do_not_see_their_parameters():
     assert not one["reverse"]["log_weight"].equals(other["reverse"]["log_weight"])
 
 
-def test_data_sets_go_the_same_way(regression):
-    """Forward and reverse runs close to within noise on a path that was fitted for each."""
-    model, _ = regression
-    dt = pm.sample_bdmc(model, **QUICK | {"simulate": bdmc.FromPrior(datasets=3)})
-    assert dt.attrs["path"] == "fitted"
-    assert dt.attrs["upper_bound"] == "exact"
-    gap = bdmc.summary(dt).loc[("simulated", "jeffreys bound")]
-    assert abs(gap["value"]) < 0.1 + SIGMAS * gap["error"]
-
-
-@pytest.fixture(scope="module")
 def mixed():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x") + pm.Bernoulli("b", 0.5), observed=0.3)
-    return model
+    pm.Normal("y", pm.Normal("x") + pm.Bernoulli("b", 0.5), observed=0.3)
 
 
-def test_without_a_reference_the_path_is_from_the_prior(mixed):
-    options = QUICK | dict(chains=2, temperatures=3)
-    dt = pm.sample_bdmc(mixed, **options)
-    assert dt.attrs["path"] == "prior"
-    assert "nothing is fitted to the discrete b" in dt.attrs["path_reason"]
-
-
-BAD = [
-    ("spline", "path: 'spline' is none of 'prior', 'fitted'"),
-    (bdmc.ReferencePath({"x": 0}, {"x": 1, "z": 1}), r"scale: must give \['x'\]"),
-    (bdmc.ReferencePath({}, {"x": 1}), r"location: must give \['x'\]"),
-    (bdmc.ReferencePath({"x": [0, 1]}, {"x": 1}), r"location: x must be finite and of shape \(\)"),
-    (bdmc.ReferencePath({"x": 0}, {"x": 0}), "scale: must be positive"),
-]
-
-
-@pytest.mark.parametrize(("path", "message"), BAD)
-def test_bad_paths_are_refused(path, message):
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), observed=0.3)
-    with pytest.raises(ValueError, match=message):
-        pm.sample_bdmc(model, path=path, **QUICK)
-
-
-def test_paths_that_a_model_or_a_step_method_does_not_have(mixed, regression):
-    with pytest.raises(ValueError, match=r"'fitted' is not possible here.*discrete b"):
-        pm.sample_bdmc(mixed, path="fitted", **QUICK)
-    with pytest.raises(ValueError, match=r"'fitted' is not possible here.*step methods"):
-        pm.sample_bdmc(regression[0], path="fitted", step=pm.Metropolis, temperatures=5, **QUICK)
-    with pytest.raises(ValueError, match="degrees_of_freedom: must be a positive number"):
-        bdmc.FittedPath(degrees_of_freedom=0)
+def plain():
+    pm.Normal("y", pm.Normal("x"), observed=0.3)
 
 
 def circle():
@@ -462,11 +351,11 @@ def circle():
 
 def custom():
     """Its density lacks the constant."""
-    x = pm.CustomDist(
-        "x",
-        logp=lambda value: -0.5 * value**2,
-        random=lambda rng=None, size=None: rng.normal(size=size),
-    )
+
+    def draw(rng=None, size=None):
+        return rng.normal(size=size)
+
+    x = pm.CustomDist("x", logp=lambda value: -0.5 * value**2, random=draw)
     pm.Normal("y", x, 1, observed=0.3)
 
 
@@ -477,7 +366,12 @@ def ruled_out():
 
 @pytest.mark.parametrize(
     ("build", "reason"),
-    [(circle, "x lies on a circle"), (custom, "x, a CustomDist"), (ruled_out, "is ruled out")],
+    [
+        (mixed, "nothing is fitted to the discrete b"),
+        (circle, "x lies on a circle"),
+        (custom, "x, a CustomDist"),
+        (ruled_out, "is ruled out"),
+    ],
 )
 def test_densities_that_are_good_from_the_prior_only(build, reason):
     with pm.Model() as model:
@@ -485,6 +379,32 @@ def test_densities_that_are_good_from_the_prior_only(build, reason):
     dt = pm.sample_bdmc(model, chains=2, temperatures=3, **QUICK)
     assert dt.attrs["path"] == "prior"
     assert reason in dt.attrs["path_reason"]
+
+
+@pytest.mark.parametrize(
+    ("build", "options", "message"),
+    [
+        (plain, {"path": "spline"}, "path: 'spline' is none of 'prior', 'fitted'"),
+        (plain, {"path": bdmc.ReferencePath({"x": 0}, {"x": 1, "z": 1})}, "scale: must give"),
+        (plain, {"path": bdmc.ReferencePath({}, {"x": 1})}, r"location: must give \['x'\]"),
+        (plain, {"path": bdmc.ReferencePath({"x": [0, 1]}, {"x": 1})}, "x must be finite and of"),
+        (plain, {"path": bdmc.ReferencePath({"x": 0}, {"x": 0})}, "scale: must be positive"),
+        (mixed, {"path": "fitted"}, "'fitted' is not possible here.*discrete b"),
+        (plain, {"path": "fitted", "step": pm.Metropolis}, "is not possible here.*step methods"),
+    ],
+)
+def test_bad_paths_are_refused(build, options, message):
+    with pm.Model() as model:
+        build()
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(model, temperatures=5, **options, **QUICK)
+
+
+def test_bad_fitted_paths_are_refused():
+    with pytest.raises(ValueError, match="degrees_of_freedom: must be a positive number"):
+        bdmc.FittedPath(degrees_of_freedom=0)
+    with pytest.raises(ValueError, match="idata: expected a DataTree"):
+        bdmc.FittedPath(5.0)
 
 
 def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit():
@@ -506,51 +426,41 @@ def found(prior, fitted, rhat=1.0, lengths=(100.0, 1.0), with_scouts=True, **oth
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
+TAILS = {"heavy_tail": 0.9}
 
 CHOICES = {
-    "alike": (dict(prior=LOW, fitted=LOW), "fitted", "far shorter"),
-    "the fit is higher": (dict(prior=LOW, fitted=HIGH, rhat=8.0), "fitted", "miss part"),
-    "the prior is higher": (dict(prior=HIGH, fitted=LOW), "prior", "miss part"),
-    "several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0), "prior", "R̂ is 8"),
-    "little shorter": (dict(prior=LOW, fitted=LOW, lengths=(100.0, 90.0)), "prior", "not far"),
-    "a third as long": (dict(prior=LOW, fitted=LOW, lengths=(90.0, 30.0)), "prior", "not far"),
-    "a third as long, and higher": (
-        dict(prior=LOW, fitted=HIGH, lengths=(90.0, 30.0)),
-        "fitted",
-        "miss part",
-    ),
-    "longer": (dict(prior=LOW, fitted=LOW, lengths=(90.0, 100.0)), "prior", "not shorter"),
-    "a place that the fit misses": (dict(prior=LOW, fitted=LOW, surplus=9.0), "prior", "misses"),
-    "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
-    "peaks of several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "prior", "R̂ is 8"),
-    "tails that the fit has not": (
-        dict(prior=LOW, fitted=LOW, heavy_tail=0.9, lengths=(100.0, 10.0)),
-        "prior",
-        "far too little mass",
-    ),
-    "tails, and a prior that is far": (
-        dict(prior=LOW, fitted=LOW, heavy_tail=0.9, lengths=(300.0, 10.0)),
-        "fitted",
-        "far shorter",
-    ),
-    "tails of a higher fit": (dict(prior=LOW, fitted=HIGH, heavy_tail=0.9), "fitted", "miss part"),
-    "a place that is negligible": (
-        dict(prior=LOW, fitted=HIGH, surplus=9.0),
-        "fitted",
-        "miss part",
-    ),
+    "alike": (LOW, LOW, {}, "fitted", "far shorter"),
+    "the fit is higher": (LOW, HIGH, {"rhat": 8.0}, "fitted", "miss part"),
+    "the prior is higher": (HIGH, LOW, {}, "prior", "miss part"),
+    "several modes": (LOW, LOW, {"rhat": 8.0}, "prior", "R̂ is 8"),
+    "little shorter": (LOW, LOW, {"lengths": (100.0, 90.0)}, "prior", "not far"),
+    "a third as long": (LOW, LOW, {"lengths": (90.0, 30.0)}, "prior", "not far"),
+    "a third, and higher": (LOW, HIGH, {"lengths": (90.0, 30.0)}, "fitted", "miss part"),
+    "longer": (LOW, LOW, {"lengths": (90.0, 100.0)}, "prior", "not shorter"),
+    "a place that the fit misses": (LOW, LOW, {"surplus": 9.0}, "prior", "misses"),
+    "a peak": (LOW, LOW, {"peaks": 1}, "fitted", "narrow peak"),
+    "peaks of several modes": (LOW, LOW, {"rhat": 8.0, "peaks": 1}, "prior", "R̂ is 8"),
+    "tails": (LOW, LOW, TAILS | {"lengths": (100.0, 10.0)}, "prior", "far too little mass"),
+    "tails, a far prior": (LOW, LOW, TAILS | {"lengths": (300.0, 10.0)}, "fitted", "far shorter"),
+    "tails of a higher fit": (LOW, HIGH, TAILS, "fitted", "miss part"),
+    "a place that is negligible": (LOW, HIGH, {"surplus": 9.0}, "fitted", "miss part"),
 }
 
 
 @pytest.mark.parametrize("case", CHOICES)
 def test_the_path_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
-    seen, path, reason = CHOICES[case]
-    chosen = annealing.choose(found(**seen))
+    """A fit may miss what runs from the prior reach, and these may miss what a fit has."""
+    prior, fitted, others, path, reason = CHOICES[case]
+    seen = found(prior, fitted, **others)
+    chosen = annealing.choose(seen)
     assert chosen.path == path
     assert reason in chosen.reason
-    first = annealing.choose(found(**seen, with_scouts=False))
+    first = annealing.choose(found(prior, fitted, with_scouts=False, **others))
     assert first.needs == ("" if case in ("little shorter", "longer") else "scouts")
-    assert annealing.choose(found(**seen)._replace(fitted_length=None)).needs == "fit"
+    assert annealing.choose(seen._replace(fitted_length=None)).needs == "fit"
+    objects = reason in ("misses", "R̂ is 8") or case == "the prior is higher"
+    assert bool(annealing.missed_by_fit(seen)) == objects
+    assert annealing.fails_from_prior(seen) == ("peaks" in others or fitted == HIGH)
 
 
 def test_an_obstacle_needs_no_fit():
@@ -559,30 +469,15 @@ def test_an_obstacle_needs_no_fit():
     assert annealing.choose(seen._replace(is_cut=True)).path == "prior"
 
 
-@pytest.mark.parametrize("case", CHOICES)
-def test_what_scouts_say_against_either_path(case):
-    """A fit may miss what runs from the prior reach, and these may miss what a fit has."""
-    seen, _, reason = CHOICES[case]
-    objects = reason in ("misses", "R̂ is 8") or case == "the prior is higher"
-    assert bool(annealing.missed_by_fit(found(**seen))) == objects
-    fails = "peaks" in seen or (seen["fitted"] == HIGH)
-    assert annealing.fails_from_prior(found(**seen)) == fails
-
-
-@pytest.mark.parametrize(
-    ("lengths", "temperatures"), [((2000.0, 100.0), 417), ((3000.0, 100.0), 120)]
-)
-def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengths, temperatures):
+@pytest.mark.parametrize(("length", "temperatures"), [(2000.0, 417), (3000.0, 120)])
+def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(length, temperatures):
     """Λ²/(T N) is at most 0.15; 30 temperatures of 16 runs are 120 of four scouts."""
-    pilots = {
-        name: SimpleNamespace(
-            path_betas=np.array([0.0, 1.0]), mean_log_likelihood=np.array([0.0, length])
-        )
-        for name, length in zip(("prior", "fitted"), lengths, strict=True)
-    }
     engine = SimpleNamespace(default_particles=32, rows=0, description="")
-    prepared = annealing.Annealing(session_of(engine))
-    prepared._tunings = {(name, 0): pilot for name, pilot in pilots.items()}
+    prepared, ends = annealing.Annealing(session_of(engine)), np.array([0.0, 1.0])
+    prepared._tunings = {
+        (name, 0): SimpleNamespace(path_betas=ends, mean_log_likelihood=each * ends)
+        for name, each in (("prior", length), ("fitted", 100.0))
+    }
     assert len(prepared._scout_betas(0, PriorPath())) - 1 == temperatures
 
 
@@ -640,29 +535,8 @@ def test_few_particles_are_not_made_for_draws():
     """Nor those that do not move on."""
     engine = SimpleNamespace(default_particles=32, description="")
     prepared = annealing.Annealing(session_of(engine))
-    for rhat, particles, moves, chains in (
-        (9.0, 32, 15, 48), (9.0, 64, 15, 24), (1.1, 32, 15, 16), (9.0, 32, 0, 16), (9.0, 1, 15, 16)
-    ):  # fmt: skip
+    for rhat, particles, moves, chains in [(9, 32, 15, 48), (1.1, 32, 15, 16), (9, 32, 0, 16)]:
         assert prepared._fewest_chains(rhat, particles, moves) == chains
-
-
-def frequency():
-    """A sinusoid of unknown frequency, whose mode runs from the prior seldom meet; its log ML."""
-    rng, x = np.random.default_rng(1), np.linspace(0, 20, 120)
-    y = np.sin(2.3 * x) + rng.normal(0, 0.3, 120)
-    with pm.Model() as model:
-        wave = pm.math.sin(pm.Uniform("frequency", 0, 10) * x)
-        pm.Normal("y", pm.Normal("amplitude", 0, 2) * wave, pm.HalfNormal("noise"), observed=y)
-    # The amplitude is integrated out; the frequency and the noise are summed over their mode.
-    frequency, noise = np.linspace(2.2, 2.4, 801), np.linspace(0.15, 0.6, 300)[:, None]
-    waves = np.sin(np.outer(frequency, x))
-    precision = 1 / 4 + (waves**2).sum(axis=1) / noise**2
-    log_likelihoods = (
-        (waves @ y / noise**2) ** 2 / 2 / precision - np.log(4 * precision) / 2
-        - 60 * np.log(2 * np.pi * noise**2) - y @ y / 2 / noise**2
-    )  # fmt: skip
-    cell = 0.2 / 800 * 0.45 / 299 / 10
-    return model, logsumexp(log_likelihoods + stats.halfnorm.logpdf(noise)) + np.log(cell)
 
 
 def tight_scale():
@@ -680,11 +554,10 @@ def tight_scale():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [frequency, tight_scale])
-def test_what_runs_from_the_prior_seldom_meet_is_never_recommended_wrongly(build):
-    """Ten seeds; 20 scores, α = 1.2e-3 in all. Nine in ten answer, and fewer than six of ten with a
-    probability of 1.6e-3."""
-    model, log_ml = build()
+def test_what_runs_from_the_prior_seldom_meet_is_never_recommended_wrongly():
+    """Ten seeds, α = 6e-4 in all. Nine in ten answer, and fewer than six of ten with a probability
+    of 1.6e-3."""
+    model, log_ml = tight_scale()
     rows = [
         bdmc.evidence(pm.sample_bdmc(model, **QUICK | {"random_seed": seed})).iloc[0]
         for seed in range(10)
