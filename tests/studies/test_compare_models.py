@@ -11,6 +11,7 @@ from scipy import stats
 from pymc_bdmc.studies import compare_models as module
 from pymc_bdmc.studies.compare_models import compare_models, pooled_log_ml
 from tests.models import SIGMAS
+from tests.results.trees import tree
 
 Y = np.array([0.3, 1.2, -0.4, 0.8, 1.1])
 OPTIONS = dict(random_seed=1, progressbar=False, cores=1)
@@ -27,7 +28,8 @@ def log_ml(scale):
 
 
 SCALES = {"one": 1.0, "near": 1.0, "wide": 30.0}
-MODELS = {name: normal(scale) for name, scale in SCALES.items()}
+ONE, WIDE = normal(1.0), normal(30.0)
+MODELS = {"one": ONE, "near": ONE, "wide": WIDE}
 SMALL = {"particles": 4, "temperatures": 20, "path": "prior", "chains": 32}
 
 
@@ -66,7 +68,7 @@ def test_known_answers(found):
 
 
 def test_a_clear_case_takes_one_look_on_any_cores():
-    models = {name: MODELS[name] for name in ("wide", "one")}
+    models = {"wide": WIDE, "one": ONE}
     found, again = (compare_models(models, **SMALL, **OPTIONS | {"cores": n}) for n in (1, 2))
     assert (found.best, found.known, found.looks) == ("one", True, 1)
     assert str(found).startswith("The data favour one over wide, with a Bayes factor of ")
@@ -75,13 +77,13 @@ def test_a_clear_case_takes_one_look_on_any_cores():
     assert found.table[columns].equals(again.table[columns])
 
 
-TWO = {"a": MODELS["one"], "b": MODELS["wide"]}
+TWO = {"a": ONE, "b": WIDE}
 
 
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
-        ({"a": MODELS["one"]}, {}, "two or more models"),
+        ({"a": ONE}, {}, "two or more models"),
         (list(TWO.values()), {}, "two or more models"),
         (TWO, {"target_error": 0}, "target_error: must be a positive"),
         (TWO, {"max_looks": 0}, "max_looks: must be a whole number"),
@@ -98,25 +100,19 @@ def test_bad_input_is_named(models, options, message):
         compare_models(models, **options)
 
 
-def result(rng, mean, chains, trials=1):
+def log_normal(rng, mean, chains, trials=1):
     """A result whose weights are log-normal with a known mean."""
-    sd = 0.5
-    real = xr.Dataset(
-        {
-            "log_weight": ("chain", rng.normal(mean - sd**2 / 2, sd, chains)),
-            "prior_draws": ("chain", np.full(chains, float(trials))),
-        },
-        attrs={"gradient_evaluations": 1},
-    )
-    dt = xr.DataTree.from_dict({"real": real, "observed_data": xr.Dataset({"y": ("i", Y)})})
-    dt.attrs |= {"interrupted": 0, "sampling_time": 1.0, "preparation_time": 1.0, "path": "prior"}
+    dt = tree(real=rng.normal(mean - 0.125, 0.5, chains), draws=trials)
+    dt["real"].attrs["gradient_evaluations"] = 1
+    dt["observed_data"] = xr.Dataset({"y": ("i", Y)})
+    dt.attrs |= {"sampling_time": 1.0, "preparation_time": 1.0, "path": "prior"}
     return dt
 
 
 def test_log_prior_mass_of_every_result_counts():
     """Half of the prior draws are impossible in one result and a third in the other."""
     rng = np.random.default_rng(1)
-    parts = [result(rng, np.log(2), 400, trials=2), result(rng, np.log(3), 400, trials=3)]
+    parts = [log_normal(rng, np.log(2), 400, trials=2), log_normal(rng, np.log(3), 400, trials=3)]
     found = pooled_log_ml(parts)
     assert abs(found.value) < SIGMAS * found.error
     alone = [pooled_log_ml([each]) for each in parts]
@@ -130,9 +126,8 @@ def faked(monkeypatch, sample):
 def wrong_choices(monkeypatch, runs=40):
     """Number of times that the worse of two models, by a hair, is declared the best."""
     rng, models = np.random.default_rng(1), {"better": 1e-9, "worse": 0.0}
-    faked(monkeypatch, lambda mean, chains=16, **options: result(rng, mean, chains))
-    options = dict(confidence=0.8, progressbar=False)
-    found = [compare_models(models, **options) for _ in range(runs)]
+    faked(monkeypatch, lambda mean, chains=16, **options: log_normal(rng, mean, chains))
+    found = (compare_models(models, confidence=0.8, progressbar=False) for _ in range(runs))
     return sum(each.known and each.best == "worse" for each in found)
 
 
@@ -146,7 +141,7 @@ def test_the_confidence_holds_over_all_looks(monkeypatch):
 
 def test_what_cannot_be_trusted_is_not_judged():
     rng = np.random.default_rng(1)
-    results = {"a": [result(rng, 0.0, 8)], "b": [result(rng, -50.0, 8)]}  # too few runs
+    results = {"a": [log_normal(rng, 0.0, 8)], "b": [log_normal(rng, -50.0, 8)]}  # too few runs
     rows = {name: module._row(each) for name, each in results.items()}
     module._judge(rows, 0.01)
     assert not any(row["beaten"] for row in rows.values())
@@ -164,7 +159,7 @@ def test_ctrl_c_and_a_limit_of_time_keep_the_looks_so_far(calls, options, monkey
         made.append(mean)
         if len(made) > calls:
             raise KeyboardInterrupt
-        return result(rng, mean, chains)
+        return log_normal(rng, mean, chains)
 
     faked(monkeypatch, interrupted)
     with pytest.raises(KeyboardInterrupt) if calls == 1 else nullcontext():

@@ -1,5 +1,7 @@
 """Variables fixed at values: the run and the draws agree with exact Bayes factors."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -12,6 +14,7 @@ from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import point_null
 from pymc_bdmc.studies.point_null import PointNull
 from tests.models import SIGMAS
+from tests.results.trees import result
 
 X = np.linspace(-1, 1, 12)
 Y = 0.4 + 0.6 * X + np.resize([0.5, -0.8, 0.1, 0.9], 12)
@@ -31,6 +34,7 @@ def of_slope(variance):
     return stats.multivariate_normal(np.zeros(12), cov).logpdf(Y)
 
 
+@cache
 def shrunk():
     """The scale of the slope is unknown: its prior is not that given slope = 0."""
     with pm.Model() as model:
@@ -40,14 +44,14 @@ def shrunk():
 
 
 @pytest.fixture(scope="module")
-def result():
+def of_shrunk():
     return pm.sample_bdmc(shrunk(), simulate=None, **OPTIONS)
 
 
-def test_both_ways_are_right(result):
+def test_both_ways_are_right(of_shrunk):
     """Within 4 standard errors, α = 1.3e-4; the twin is off by 0.1."""
     exact = of_slope(0) - np.log(quad(lambda s: np.exp(of_slope(s**2)) / 1.5, 0.5, 2)[0])
-    found = bdmc.point_null(result, {"slope": 0}, model=shrunk(), **OPTIONS)
+    found = bdmc.point_null(of_shrunk, {"slope": 0}, model=shrunk(), **OPTIONS)
     assert found.factor.valid
     assert found.of_draws.valid
     assert abs(found.factor.value - exact) < SIGMAS * found.factor.error
@@ -96,12 +100,14 @@ def test_nothing_is_left_free():
         assert abs(each.value - exact) < SIGMAS * each.error
 
 
-def test_bounded_variables_have_the_run_alone(result):
-    found = bdmc.point_null(result, {"scale": 1, "slope": 0, "level": 0}, model=shrunk(), **OPTIONS)
+def test_bounded_variables_have_the_run_alone(of_shrunk):
+    found = bdmc.point_null(
+        of_shrunk, {"scale": 1, "slope": 0, "level": 0}, model=shrunk(), **OPTIONS
+    )
     assert found.factor.valid
     assert "scale is bounded or discrete" in repr(found)
     with pytest.raises(ValueError, match=r"fixed: a mapping of some of the free variables \['sc"):
-        bdmc.point_null(result, {"x": 0}, model=shrunk())
+        bdmc.point_null(of_shrunk, {"x": 0}, model=shrunk())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,6 @@ def test_bounded_variables_have_the_run_alone(result):
 )
 def test_which_to_believe(value, valid, told):
     """A log Bayes factor of 0 with an error of 0.02."""
-    factor = bdmc.bayes_factor(*2 * [pm.sample_bdmc(pm.do(regression(), {"slope": 0, "level": 0}))])
+    factor = bdmc.bayes_factor(result(), result())
     found = PointNull(factor, Estimate(value, 0.02, "draws", valid, "few"), None)
     assert told in repr(found)

@@ -27,10 +27,5 @@ def test_several_orders_of_a_conjugate_model():
     assert np.abs(np.array(table.attrs["log_ml"]) - log_ml).max() < SIGMAS * max(errors, 0.02)
     assert table["spread"].max() > 0.5  # who comes first is predicted from the prior
     assert np.allclose(table["mean"], table[[0, 1]].mean(axis=1))
-
-
-def test_orders_that_are_refused():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mu"), observed=[1.0])
     with pytest.raises(ValueError, match="orders"):
         bdmc.pointwise_orders(model, 0)

@@ -1,12 +1,12 @@
 """Log ML over a prior scale, against closed forms, and fresh runs where reweighting fails."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
@@ -15,18 +15,21 @@ from pymc_bdmc.results import reweighting
 from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import sensitivity as module
 from tests.models import SIGMAS
+from tests.results.trees import tree
 
 Y = np.array([0.3, 1.2, -0.4, 0.8, 1.1])
 OPTIONS = dict(random_seed=1, cores=1, progressbar=False)
 SCALES = [0.1, 1.0, 10.0, 1000.0]
 
 
-def normal(scale, y=Y, name="x"):
+@cache
+def normal(scale, shift=0.0):
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal(name, 0, scale), 1, observed=y)
+        pm.Normal("y", pm.Normal("x", 0, scale), 1, observed=Y + shift)
     return model
 
 
+@cache
 def uniform(upper):
     with pm.Model() as model:
         pm.Normal("y", pm.Uniform("x", 0, upper), 1, observed=Y)
@@ -44,13 +47,9 @@ def log_ml_uniform(upper):
     return np.log(integrate.quad(joint, 0, upper, epsrel=1e-10)[0])
 
 
-def sampled(model, **options):
-    return bdmc.sample_bdmc(model, simulate=None, **(OPTIONS | options))
-
-
 @pytest.fixture(scope="module")
 def result():
-    return sampled(normal(1.0))
+    return bdmc.sample_bdmc(normal(1.0), simulate=None, **OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def table(result):
 
 @pytest.fixture(scope="module")
 def of_uniform():
-    return sampled(uniform(1.0))
+    return bdmc.sample_bdmc(uniform(1.0), simulate=None, **OPTIONS)
 
 
 def test_four_decades_of_prior_scale(table):
@@ -80,8 +79,7 @@ def test_both_ends_are_checked_and_the_cost_is_told_and_cores_do_not_matter(resu
     fresh = table["fresh_log_ml"].notna()
     assert table["how"].tolist()[1:] == ["run", "reweighed", "reweighed, checked"]
     assert fresh.tolist() == [True, False, False, True]
-    cost = table[["gradient_evaluations", "seconds"]]
-    assert ((cost > 0).all(axis=1) == fresh).all()
+    assert ((table[["gradient_evaluations", "seconds"]] > 0).all(axis=1) == fresh).all()
     again = bdmc.sensitivity(result, normal, SCALES[:2], **OPTIONS | {"cores": 2})
     columns = ["log_ml", "error", "fresh_log_ml", "fresh_error"]
     assert again[columns].equals(table.loc[SCALES[:2], columns])
@@ -104,6 +102,7 @@ def test_a_support_that_grows_gets_a_fresh_run(of_uniform, monkeypatch):
     assert abs(point.log_ml.value - log_ml_uniform(2.0)) > SIGMAS * point.log_ml.error
 
 
+@cache
 def counted(largest):
     with pm.Model() as model:
         n = pm.DiscreteUniform("n", 1, largest)
@@ -113,7 +112,7 @@ def counted(largest):
 
 def test_discrete_variables_and_a_restricted_support():
     """Of n ≤ 2 the data are impossible, so that log P(S) is part of log ML."""
-    dt = sampled(counted(8), path="prior", step="metropolis")
+    dt = bdmc.sample_bdmc(counted(8), simulate=None, path="prior", step="metropolis", **OPTIONS)
     assert (dt["real"]["prior_draws"] > 1).any()
     particles = Reweighting(dt, counted(8), "test")
     for largest in (6, 8):
@@ -162,7 +161,7 @@ def test_elasticity(result, of_uniform):
 
 
 def other_data(value):
-    return normal(value, Y if value == 1.0 else Y + 1.0)
+    return normal(value, 0.0 if value == 1.0 else 1.0)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +199,8 @@ FRESH, BASE = (Estimate(value, 0.1, "forward average", True, "") for value in (-
 def fresh_run(monkeypatch):
     """Of a log ML of −2."""
     monkeypatch.setattr(module, "recommended_log_ml", lambda dt: FRESH)
-    runs = {"log_weight": np.linspace(-2.1, -1.9, 16), "prior_draws": np.ones(16)}
-    real = xr.Dataset({name: ("chain", values) for name, values in runs.items()})
-    dt = xr.DataTree.from_dict({"real": real.assign_attrs(gradient_evaluations=10)})
+    dt = tree(real=np.linspace(-2.1, -1.9, 16))
+    dt["real"].attrs["gradient_evaluations"] = 10
     dt.attrs |= {"sampling_time": 1.0, "preparation_time": 1.0}
     return dt
 
@@ -226,8 +224,7 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(fresh_run):
 
 
 def test_a_fresh_run_is_believed_if_it_is_the_higher_one(fresh_run):
-    own = point(-2, is_same=True)
-    module._add_fresh_runs([own], None)  # checked by its own runs
+    module._add_fresh_runs([point(-2, is_same=True)], None)  # checked by its own runs
     doubted = point(-2, usable=False, is_same=True)
     module._add_fresh_runs([doubted], lambda place: fresh_run)
     row = module._row(doubted, BASE)
