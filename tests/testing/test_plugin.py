@@ -2,7 +2,9 @@
 
 import json
 import re
+import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -65,19 +67,26 @@ TEST_NOTHING = """
 
 
 @pytest.fixture
-def run(pytester):
-    """Run pytest on a project with these files, in this process, which has imported PyMC."""
+def run(tmp_path, monkeypatch, capsys):
+    """Run pytest on a project with these files, in this process, which has imported PyMC.
+
+    The fixture ``pytester`` would remove modules of numba that cannot be imported twice.
+    """
 
     def run(*options, **files):
-        pytester.makepyfile(**files)
-        done = pytester.runpytest_inprocess("-q", "-p", "no:xdist", *options)
-        return done.ret, done.stdout.str()
+        monkeypatch.chdir(tmp_path)
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(dedent(text))
+        code = pytest.main(["-q", "-s", "-p", "no:xdist", *options])
+        for name in files:
+            sys.modules.pop(name, None)
+        return code, capsys.readouterr().out
 
     return run
 
 
-def reports(pytester):
-    return json.loads((pytester.path / "checks.json").read_text())
+def reports(folder):
+    return json.loads((folder / "checks.json").read_text())
 
 
 def blocks(language):
@@ -96,7 +105,7 @@ def repaired(sampler):
 
 
 @pytest.mark.parametrize("passes", [False, True], ids=["planted bug", "repaired"])
-def test_the_page_tells_what_happens(pytester, run, passes):
+def test_the_page_tells_what_happens(tmp_path, run, passes):
     """α = 5e-6 for the sound step method, whose seed is fixed."""
     sampler, test = blocks("python")
     test = test.replace("Langevin, model)", "Langevin, model, random_seed=1)")
@@ -104,7 +113,7 @@ def test_the_page_tells_what_happens(pytester, run, passes):
     budget = "2000" if passes else "20000"  # which a fault does not use up
     code, printed = run("--bdmc-json=checks.json", f"--bdmc-budget={budget}", **files)
     assert code == (0 if passes else 1), printed
-    found = reports(pytester)
+    found = reports(tmp_path)
     (check,) = found["checks"]
     assert all(f"`{field}`" in PAGE for field in [*found, *check])
     assert found["passed"] is check["passed"] is passes
@@ -119,10 +128,10 @@ def test_the_page_tells_what_happens(pytester, run, passes):
         assert "repeat it with random_seed=1" in printed
 
 
-def test_alpha_is_shared_over_the_checks_of_a_session(pytester, run):
+def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path, run):
     _, printed = run("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", test_shares=TEST_SHARES)
     assert "1 failed, 4 passed" in printed
-    found, shares = reports(pytester), {}
+    found, shares = reports(tmp_path), {}
     assert found["alpha"] == 1e-3
     assert not found["passed"]
     for check in found["checks"]:
@@ -158,7 +167,7 @@ def test_workers_of_xdist_come_to_the_same_shares(pytester):
     pytester.makepyfile(test_workers=TEST_WORKERS)
     done = pytester.runpytest_subprocess("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", "-n2")
     done.assert_outcomes(passed=2)
-    assert len(reports(pytester)["checks"]) == 1
+    assert len(reports(pytester.path)["checks"]) == 1
 
 
 def test_a_project_without_checks_is_left_alone(pytester):

@@ -61,7 +61,7 @@ def halved(x):
 @pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 def test_a_likelihood_without_a_gradient():
     with pm.Model() as black_box:
-        pm.Normal("y", halved(pm.Normal("x")), observed=0.0)
+        pm.Normal("y", halved(pm.Normal("x", shape=1)[0]), observed=0.0)
     report = check_invariance(RandomWalk(), black_box, budget=QUICK, random_seed=1)
     assert report.passed
     assert "prior standard deviations" in report.blind_to[-1]
@@ -75,7 +75,7 @@ def test_the_seed_repeats_it_and_a_larger_budget_sees_smaller_effects():
     other = check(budget=400)
     assert other.evidence != first.evidence
     shifts = [float(each.blind_to[-1].split("about ")[1].split()[0]) for each in (first, other)]
-    assert shifts[0] / shifts[1] == pytest.approx(2, rel=0.02)
+    assert shifts[0] / shifts[1] == pytest.approx(2, rel=0.05)
 
 
 def test_a_sampler_that_runs_to_where_there_is_no_density_fails():
