@@ -62,9 +62,11 @@ def test_one_seed_gives_one_result_for_any_cores():
 
 def test_many_data_sets_have_few_runs_each_and_more_chains_begin_with_the_same_ones():
     """The caller's ``chains`` count everywhere."""
-    options = SMALL | {"simulate": bdmc.FromPrior(), "random_seed": 1}
     dt, four, six = (
-        pm.sample_bdmc(normal_model(), **options | {"chains": n}) for n in (None, 4, 6)
+        pm.sample_bdmc(
+            normal_model(), **SMALL | {"chains": n, "simulate": simulate, "random_seed": 1}
+        )
+        for n, simulate in ((None, "prior"), (4, bdmc.FromPrior(1)), (6, bdmc.FromPrior(1)))
     )
     assert dt["real"].sizes["chain"] == 16
     for group in ("forward", "reverse"):

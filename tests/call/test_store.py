@@ -22,7 +22,7 @@ from pymc_bdmc.run.tasks import RefitTask
 
 SEED = {"random_seed": 3, "progressbar": False, "simulate": bdmc.FromPrior(1)}
 OPTIONS = {"chains": 4, "particles": 4, "temperatures": 50, "cores": 2} | SEED
-STEPS = {"chains": 4, "particles": 1, "temperatures": 5, "step": pm.Metropolis} | SEED
+STEPS = {"chains": 2, "particles": 1, "temperatures": 3, "step": pm.Metropolis} | SEED
 CALLS = {
     "compiled": OPTIONS | {"path": "prior"},
     "fitted": OPTIONS,

@@ -1,5 +1,7 @@
 """A log density that is NaN counts as −∞; next to the posterior no number is valid."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -55,13 +57,17 @@ def test_overflow_far_from_the_posterior_does_no_harm():
     assert dt.attrs["undefined_posterior"] == 0
 
 
+@cache
+def seen_through(function):
+    with pm.Model() as model:
+        pm.Normal("y", function(pm.Normal("x", 1, 1)), 1.0, observed=0.3)
+    return model
+
+
 def test_nothing_is_valid_where_the_posterior_ends_at_nan():
     """A root: the posterior is high where it ends. Twin: a logarithm, at which it vanishes."""
     for function, is_near in ((pm.math.sqrt, True), (pm.math.log, False)):
-        with pm.Model() as model:
-            x = pm.Normal("x", 1, 1)
-            pm.Normal("y", function(x), 1.0, observed=0.3)
-        dt, log_ml = found(model, simulate=None)
+        dt, log_ml = found(seen_through(function), simulate=None)
         assert log_ml.valid is not is_near
         assert abs(dt.attrs["undefined_prior"] - stats.norm.cdf(-1)) < 0.06  # five errors
         told = [each for each in bdmc.diagnose(dt) if "log density of y is NaN" in each]
@@ -71,21 +77,10 @@ def test_nothing_is_valid_where_the_posterior_ends_at_nan():
 
 def test_step_methods_stay_where_the_density_is_a_number():
     """They count no evaluations, so the end of a call always looks for NaN."""
-    with pm.Model() as model:
-        x = pm.Normal("x", 1, 1)
-        pm.Normal("y", pm.math.log(x), 1.0, observed=0.3)
-    options = dict(step=pm.Metropolis, simulate=None, temperatures=3, chains=2)
-    dt, _ = found(model, **options)
+    options = {"step": pm.Metropolis, "simulate": None, "temperatures": 3, "chains": 2}
+    dt, _ = found(seen_through(pm.math.log), **options)
     assert dt.attrs["undefined"] == "y"
     assert (dt["particles"]["x"] > 0).all()
-
-
-def cut(at):
-    """A standard normal variable, whose likelihood is 1 up to a limit and NaN beyond it."""
-    with pm.Model() as model:
-        x = pm.Normal("x")
-        pm.Potential("known", pm.math.switch(x < at, 0.0, np.nan))
-    return TemperedDensity(model, PYTHON)
 
 
 def test_the_share_that_is_lost_is_that_of_accepted_moves():
@@ -98,8 +93,12 @@ def test_the_share_that_is_lost_is_that_of_accepted_moves():
         flow = lambda x: stats.norm.pdf(x) / kept * stats.norm.sf((1 - x) / spread) * of_moves(x)  # noqa: E731
         return integrate.quad(flow, -8, 1)[0]
 
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("known", pm.math.switch(x < 1, 0.0, np.nan))
+    density, weights = TemperedDensity(model, PYTHON), np.full(len(states["x"]), 1.0)
     spread = np.sqrt(2) * stats.truncnorm(-np.inf, 1).std()
-    seen = undefined(cut(1.0), states, np.full(len(states["x"]), 1 / len(states["x"])), RNG)
+    seen = undefined(density, states, weights / weights.sum(), RNG)
     accepted = share(lambda x: np.minimum(1, stats.norm.pdf(1) / stats.norm.pdf(x)))
     assert seen.names == ["known"]
     assert abs(seen.prior - (1 - kept)) < SIGMAS * np.sqrt(kept * (1 - kept) / 1000)
@@ -123,20 +122,14 @@ def test_pairs_have_a_density():
     assert not all(sampler.draw()[0]["x"] > 0 for _ in range(20))
 
 
-def rates(n=10):
-    """Return rates of counts, with draws of which some are rounded to 0."""
-    with pm.Model() as model:
-        rate = pm.Gamma("rate", 0.01, 0.01, shape=n)
-        pm.Poisson("y", rate, observed=np.zeros(n, dtype=int))
-    drawn = stats.gamma(0.01, scale=1 / 1.01).rvs((2, 300, n), random_state=1)
-    return model, xr.DataTree.from_dict(
-        {"posterior": xr.Dataset({"rate": (("chain", "draw", "i"), drawn)})}
-    )
-
-
 def test_draws_at_the_edge_of_the_support_are_left_out(caplog):
     """An underflow to 0. Twin: a negative value is an error, which shows few numbers."""
-    model, idata = rates()
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 0.01, 0.01, shape=10)
+        pm.Poisson("y", rate, observed=np.zeros(10, dtype=int))
+    drawn = stats.gamma(0.01, scale=1 / 1.01).rvs((2, 300, 10), random_state=1)
+    posterior = xr.Dataset({"rate": (("chain", "draw", "i"), drawn)})
+    idata = xr.DataTree.from_dict({"posterior": posterior})
     density = TemperedDensity(model, PYTHON)
     lost = (idata["posterior"]["rate"] == 0).any("i")
     assert lost.any()

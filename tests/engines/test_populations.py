@@ -138,7 +138,7 @@ def short_runs(system, direction, starts, reference, rng, broken=None, reversal=
 
 @pytest.mark.parametrize(
     ("make", "particles"),
-    [(enumerable, 1), (enumerable, 2), (enumerable, 3), (enumerable, 8), (transformed, 3)],
+    [(enumerable, 1), (enumerable, 2), (enumerable, 8), (transformed, 3)],
 )
 def test_identities(make, particles):
     system = make()

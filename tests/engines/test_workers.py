@@ -136,27 +136,21 @@ def test_the_second_ctrl_c_does_not_wait_for_threads(second):
 
 PARENT = """
 import multiprocessing, sys, time
-from pymc_bdmc.run.workers import open_workers
 from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.run.workers import open_workers
+
+class Task:
+    def __init__(self, seconds, word):
+        self.seconds, self.word = seconds, word
+
+    def run(self, engine):
+        time.sleep(self.seconds)
+        print(self.word, flush=True)
 
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])
     with interruptible() as stop, open_workers(None, 2, stop, in_processes=True) as pool:
-        for _ in pool.run([First(), Sleep()]):
-            print("at work", flush=True)
-"""
-
-TASKS = """
-import time
-
-class First:
-    def run(self, engine):
-        return 0
-
-class Sleep:
-    def run(self, engine):
-        time.sleep(60)
-        print("outlived its parent", flush=True)
+        list(pool.run([Task(0, "at work"), Task(60, "outlived its parent")]))
 """
 
 
@@ -165,7 +159,7 @@ class Sleep:
 def test_workers_end_with_a_killed_parent(tmp_path, method):
     """They hold its standard output open: it ends when the last of them is gone."""
     script = tmp_path / "parent.py"
-    script.write_text(TASKS + PARENT)
+    script.write_text(PARENT)
     parent = subprocess.Popen([sys.executable, script, method], stdout=subprocess.PIPE, text=True)
     assert parent.stdout.readline() == "at work\n"
     os.kill(parent.pid, signal.SIGKILL)
