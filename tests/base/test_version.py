@@ -1,45 +1,72 @@
-"""The version is known, and a copy that was never installed still works."""
+"""What is known before a call: versions, and where progress is shown."""
 
+import builtins
 import logging
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc import base as module
+from pymc_bdmc import base
+from pymc_bdmc.base import progress as module
+from pymc_bdmc.base.progress import ChainProgress
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_version_is_the_installed_one():
+def test_versions(monkeypatch):
     assert bdmc.__version__ == version("pymc-bdmc")
     assert f"version: {bdmc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
-def test_a_copy_that_is_not_installed(monkeypatch):
-    def missing(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(module, "version", missing)
-    assert module._installed() == "unknown"
-
-
-def test_the_newest_pymc_is_the_one_that_the_project_names():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["tool"]["pymc_bdmc"]["newest_tested_pymc"] == module.NEWEST_PYMC
+    assert project["tool"]["pymc_bdmc"]["newest_tested_pymc"] == base.NEWEST_PYMC
+    monkeypatch.setattr(base, "version", Mock(side_effect=PackageNotFoundError))
+    assert base._installed() == "unknown"  # in a copy that is not installed
 
 
 @pytest.mark.parametrize(
     ("found", "is_told"),
-    [("6.3.0", 0), ("6.4.9", 0), ("6.5.0.dev0+g1", 1), ("6.10.0", 1), ("7.0.0", 1), ("0+x", 0)],
+    [("6.4.9", 0), ("6.5.0.dev0+g1", 1), ("6.10.0", 1), ("7.0.0", 1), ("0+x", 0)],
 )
 def test_a_newer_minor_of_pymc_is_told_once(caplog, found, is_told):
-    module.warn_if_newer.cache_clear()
+    base.warn_if_newer.cache_clear()
     with caplog.at_level(logging.WARNING, "pymc.bdmc"):
         for _ in range(2):
-            module.warn_if_newer(found)
-    assert len(caplog.records) == is_told
-    assert not is_told or f"PyMC {found}" in caplog.text
-    assert not is_told or 'Install "pymc<6.5"' in caplog.text
+            base.warn_if_newer(found)
+    texts = [each.message for each in caplog.records]
+    assert len(texts) == is_told
+    assert all(f"PyMC {found}" in each and 'Install "pymc<6.5"' in each for each in texts)
+
+
+class ZMQInteractiveShell:
+    """Name of the shell by which rich knows a notebook."""
+
+
+def shown(capsys, visible=True):
+    with ChainProgress({"real": 16, "forward": 40}, visible) as progress:
+        progress.finished("real", -3.0, -2.0)
+        progress.complete("real")
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["notebook", "terminal"])
+def test_the_line_of_progress_is_replaced(place, monkeypatch, capsys, recwarn):
+    """Every update begins where the line begins, and none is longer than it may be."""
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    assert not shown(capsys)  # in a file
+    if place == "terminal":
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+        monkeypatch.setenv("COLUMNS", "60")
+    else:
+        monkeypatch.setattr(builtins, "get_ipython", lambda: ZMQInteractiveShell(), raising=False)
+    out = shown(capsys)
+    assert out.count("\n") == 1
+    first, *lines = out.removesuffix("\n").split("\r")
+    assert not first
+    assert len(lines) == 3
+    assert lines[-1].startswith("Runs (mean log weight): real 2/2 (-2.50), forward 0/40. ")
+    assert max(map(len, lines)) < (60 if place == "terminal" else 116)
+    assert not recwarn
+    assert not shown(capsys, visible=False)
