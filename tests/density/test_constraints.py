@@ -1,6 +1,7 @@
-"""Constraints that are part of log ML are named, with the right probability."""
+"""Constraints that are part of log ML are named, and their probability P(S) is measured."""
 
-from math import factorial
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -9,7 +10,13 @@ from pymc.distributions.transforms import ordered
 from scipy import stats
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.density.prior import draws_to_accept
 from pymc_bdmc.density.refuse import constraints
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask
+from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.results.reading import Reading
 from tests.models import SIGMAS
 
 
@@ -21,19 +28,19 @@ def mixture(**transform):
     return model
 
 
-FREE = stats.norm.logpdf(0.7, 0, np.sqrt(2))
-
-
 def test_log_ml_of_ordered_components_includes_the_probability_of_the_order():
-    """Within 4 standard errors of the exact value, α = 6e-5; the twin without −log 3! is not."""
+    """Within 4 standard errors of the exact value, α = 6e-5; the twin without −log 3! is not.
+
+    P(S) = 1/6 is known well: with one accepted draw a chain, the error of its log is 0.12.
+    """
     options = {"path": "prior", "chains": 64, "cores": 1, "progressbar": False}
     free, dt = (
         pm.sample_bdmc(model, simulate=None, random_seed=1, **options)
         for model in (mixture(), mixture(transform=ordered))
     )
-    found = bdmc.log_ml(dt)
-    assert abs(found.value - FREE + np.log(6)) < SIGMAS * found.error
-    assert abs(found.value - FREE) > SIGMAS * found.error
+    found, right = bdmc.log_ml(dt), stats.norm.logpdf(0.7, 0, np.sqrt(2))
+    assert abs(found.value - right + np.log(6)) < SIGMAS * found.error
+    assert abs(found.value - right) > SIGMAS * found.error
     assert "mu is ordered" in found.notes
     assert "−log 3! = −1.79" in repr(found)
     told = found.notes.split("\n")[1]
@@ -43,47 +50,98 @@ def test_log_ml_of_ordered_components_includes_the_probability_of_the_order():
     assert bdmc.log_ml(free).notes == ""
     assert "First model: mu is ordered" in repr(bdmc.bayes_factor(dt, free))
     assert "Caveats: mu is ordered" in bdmc.report(dt)
+    draws = dt["real"]["prior_draws"]
+    assert draws.dims == ("chain", "accepted_draw")
+    assert log_prior_mass(draws.values).error < 0.05
+    (read,) = Reading.of(dt).data_sets
+    assert read[-1].size == draws.size
+    assert np.isfinite(bdmc.certified(dt)["lower"]).all()
 
 
-def test_the_order_has_the_stated_probability():
-    """Share of independent normal pairs and triples in order, in 2·10^5 draws; 5 errors."""
-    draws = np.random.default_rng(1).normal(size=(200_000, 3))
-    share = np.mean(np.all(np.diff(draws) > 0, axis=1))
-    assert share == pytest.approx(1 / factorial(3), abs=5 * np.sqrt(5 / 36 / 200_000))
+@pytest.mark.parametrize(
+    ("accepted", "drawn", "n"), [(512, 512, 1), (500, 512, 64), (100, 600, 42), (3, 5000, 1)]
+)
+def test_how_many_accepted_draws_are_counted(accepted, drawn, n):
+    """One if nothing is rejected."""
+    assert draws_to_accept(accepted, drawn) == n
 
 
-def cuts(**kwargs):
+def constrained(above):
+    with pm.Model() as model:
+        pm.Potential("above", pm.math.switch(pm.Normal("x") > above, 0.0, -np.inf))
+    return CompiledEngine(TemperedDensity(model), "metropolis")
+
+
+def accepted(engine, n, batch, seed):
+    return engine.on(engine.density.data).accepted(n, batch, np.random.default_rng(seed))
+
+
+def test_every_start_has_its_limit(monkeypatch):
+    """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
+    monkeypatch.setattr("pymc_bdmc.engines.problem.MAX_PRIOR_DRAWS", 600)
+    engine, message = constrained(3.09), r"prior draws, by above\. Check the data"
+    with pytest.raises(ValueError, match=message):
+        engine.pilot(PilotTask({}, np.random.SeedSequence(1)))
+    with pytest.raises(ValueError, match=message):
+        accepted(engine, 32, 256, np.random.SeedSequence(1))
+
+
+def test_draws_in_vain_end_by_ctrl_c():
+    engine, seed = constrained(np.inf), np.random.SeedSequence(1)
+    tuning = SimpleNamespace(accepted_draws=1, reference=None, kernels=None)
+    task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
+    engine.pool(1, np.ones(1, np.uint8))
+    assert engine.pilot(PilotTask({}, seed)) is None
+    assert accepted(engine, 2, 256, seed) == ([], [])
+    assert engine.run(task) is None
+    assert engine.run(replace(task, particles=3)) is None
+
+
+@pytest.mark.parametrize("batch", [4, 256])
+def test_trials_go_on_from_batch_to_batch(batch):
+    """Geometric with P = 1/6: mean and P(1), α = 6e-5 each; a count anew in each batch fails."""
+    engine = CompiledEngine(TemperedDensity(mixture(transform=ordered)), "metropolis")
+    trials = np.array(accepted(engine, 3000, batch, 1)[1])
+
+    def z(trials):
+        mean = (trials.mean() - 6) / np.sqrt(30 / len(trials))
+        ones = (np.mean(trials == 1) - 1 / 6) / np.sqrt(5 / 36 / len(trials))
+        return max(abs(mean), abs(ones))
+
+    assert z(trials) < 4
+    assert z((trials - 1) % 4 + 1) > 4
+
+
+START = np.arange(4.0)
+ROWS = np.tile(START, (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mu": 0, "sigma": 2, "shape": 4, "initval": START}, "−log 4! = −3.18."),
+        ({"mu": np.ones(4), "dims": "cut", "initval": START}, "−log 4! = −3.18."),
+        ({"dims": ("row", "cut"), "initval": ROWS}, "−2 log 4! = −6.36."),
+        ({"mu": START, "shape": 4, "initval": START}, "the log prior probability of that order."),
+    ],
+)
+def test_only_exchangeable_elements_have_a_known_probability(options, told):
     with pm.Model(coords={"row": range(2), "cut": range(4)}) as model:
-        pm.Normal("cuts", transform=ordered, **kwargs)
-    return constraints(model)["constraints"]
+        pm.Normal("cuts", transform=ordered, **options)
+    assert constraints(model)["constraints"].endswith(told)
 
 
-def test_only_exchangeable_elements_have_a_known_probability():
-    start = np.arange(4.0)
-    assert "−log 4! = −3.18." in cuts(mu=0, sigma=2, shape=4, initval=start)
-    assert "−log 4! = −3.18." in cuts(mu=np.ones(4), dims="cut", initval=start)
-    assert "−2 log 4! = −6.36." in cuts(dims=("row", "cut"), initval=np.tile(start, (2, 1)))
-    told = cuts(mu=start, shape=4, initval=start)
-    assert told == "cuts is ordered: log ML includes the log prior probability of that order."
-
-
-def test_ordered_variables_with_bounds_and_potentials():
+def test_potentials_and_densities_of_the_users_own_are_named():
+    """Their constants cannot be known; a density that PyMC derives is normalised."""
     with pm.Model() as model:
         rate = pm.HalfNormal("rate", shape=2, transform=ordered, initval=[0.5, 1.0])
         pm.Potential("apart", pm.math.log(rate[1] - rate[0]))
-        pm.Normal("free")
-    first, second = constraints(model)["constraints"].split("\n")
-    assert first.startswith("rate is ordered")
-    assert "−log 2! = −0.69." in first
-    assert second.startswith("The Potential apart is a part of the likelihood")
-
-
-def test_an_observed_density_of_the_users_own_is_named():
-    """Its constant cannot be known; one that PyMC derives from a distribution is normalised."""
-    with pm.Model() as model:
         x = pm.Normal("x")
         pm.CustomDist("mine", x, logp=lambda y, x: -((y - x) ** 2), observed=0.5)
         pm.CustomDist("derived", x, dist=lambda x, size: pm.Normal.dist(x, size=size), observed=0.5)
-        pm.Normal("known", x, observed=0.5)
-    (told,) = constraints(model)["constraints"].split("\n")
-    assert told.startswith("The density of mine, a CustomDist, is taken to integrate to 1")
+    first, second, third = constraints(model)["constraints"].split("\n")
+    assert first.startswith("rate is ordered")
+    assert "−log 2! = −0.69." in first
+    told = second + third
+    assert "The Potential apart is a part of the likelihood" in told
+    assert "The density of mine, a CustomDist, is taken to integrate to 1" in told

@@ -4,13 +4,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 from scipy import special, stats
 
 from pymc_bdmc.density import prior
 from pymc_bdmc.density.tempered import TemperedDensity
-
-QUICK = {"mode": Mode("py", "fast_run")}
+from tests.density.short import QUICK, density_of
 
 
 def test_draws_survive_other_graphs_of_the_same_constants():
@@ -28,11 +26,15 @@ def test_draws_survive_other_graphs_of_the_same_constants():
     density.prior.draw_many(5, np.random.default_rng(1))
 
 
+def joint_sampler(make):
+    sampler = density_of(make).joint()
+    sampler.seed(np.random.default_rng(1))
+    return sampler
+
+
 def counts(rate):
     """A count whose log rate is normal, with a standard deviation of 40."""
-    with pm.Model() as model:
-        pm.Poisson("y", rate(pm.Normal("x", 0, 40)), observed=3)
-    return TemperedDensity(model, QUICK)
+    return joint_sampler(lambda: pm.Poisson("y", rate(pm.Normal("x", 0, 40)), observed=3))
 
 
 def test_counts_that_no_integer_holds_are_drawn_again():
@@ -40,14 +42,23 @@ def test_counts_that_no_integer_holds_are_drawn_again():
 
     Kolmogorov-Smirnov on 1000 draws, α = 1e-3; twin: the prior, which is not cut.
     """
-    sampler = counts(pm.math.exp).joint()
-    sampler.seed(np.random.default_rng(1))
+    sampler = counts(pm.math.exp)
     pairs = [sampler.draw_supported() for _ in range(1000)]
     logs = np.array([point["x"] for point, _, _ in pairs])
     assert max(trials for *_, trials in pairs) > 1
     assert all(0 <= data["y"] <= 2**53 for _, data, _ in pairs)
     assert stats.kstest(logs, stats.truncnorm(-np.inf, np.log(2.0**53) / 40, 0, 40).cdf)[1] > 1e-3
     assert stats.kstest(logs, stats.norm(0, 40).cdf).pvalue < 1e-3
+
+
+def test_draws_that_never_fit_are_named(monkeypatch):
+    """To draw free counts again would cut their prior."""
+    monkeypatch.setattr(prior, "MOST_FAILED", 20)
+    with pytest.raises(ValueError, match=r"20 successive draws of the model.*simulate=Given"):
+        counts(lambda x: pm.math.exp(300 + 0 * x)).draw_supported()
+    free = joint_sampler(lambda: pm.Poisson("z", pm.math.exp(pm.Normal("x", 0, 40))))
+    with pytest.raises(ValueError, match="z: it cannot be drawn"):
+        [free.draw_supported() for _ in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -61,43 +72,21 @@ def test_counts_that_no_integer_holds_are_drawn_again():
 )
 def test_data_rounded_to_the_edge_of_their_support_are_drawn_again(data, edges):
     """The density may be infinite there; twin: without the edges such data are drawn."""
-    with pm.Model() as model:
-        data(pm.LogNormal("a", -4, 2))
-    sampler = TemperedDensity(model, QUICK).joint()
-    at_edge = []
+    sampler, at_edge = joint_sampler(lambda: data(pm.LogNormal("a", -4, 2))), []
+    assert sampler._observed["y"] == edges
     for known in (edges, ()):
-        assert known == sampler._observed["y"] or not known
         sampler._observed = {"y": known}
-        sampler.seed(np.random.default_rng(1))
         values = np.array([sampler.draw_supported()[1]["y"] for _ in range(100)])
         at_edge.append(np.isin(values, edges).any())
     assert at_edge == [False, True]
 
 
 def test_zeros_that_have_mass_are_kept():
-    with pm.Model() as model:
-        pm.HurdleGamma("y", psi=0.5, alpha=pm.LogNormal("a"), beta=1, observed=[0.0, 0.5])
-    sampler = TemperedDensity(model, QUICK).joint()
-    sampler.seed(np.random.default_rng(1))
+    sampler = joint_sampler(
+        lambda: pm.HurdleGamma("y", 0.5, pm.LogNormal("a"), 1, observed=[0.0, 0.5])
+    )
     values = np.array([sampler.draw_supported()[1]["y"] for _ in range(20)])
     assert 0 < (values == 0).mean() < 1
-
-
-def test_data_that_never_fit_are_named(monkeypatch):
-    monkeypatch.setattr(prior, "MOST_FAILED", 20)
-    sampler = counts(lambda x: pm.math.exp(300 + 0 * x)).joint()
-    with pytest.raises(ValueError, match=r"20 successive draws of the model.*simulate=Given"):
-        sampler.draw_supported()
-
-
-def test_free_counts_that_no_integer_holds_are_an_error():
-    """To draw them again would cut their prior."""
-    with pm.Model() as model:
-        z = pm.Poisson("z", pm.math.exp(pm.Normal("x", 0, 40)))
-        pm.Normal("y", z, observed=3.0)
-    sampler = TemperedDensity(model, QUICK).joint()
-    with pytest.raises(ValueError, match="z: it cannot be drawn"):
-        [sampler.draw_supported() for _ in range(100)]
 
 
 def log_gamma_cdf(z, shape):
@@ -126,18 +115,14 @@ UNDERFLOWING = [
 
 
 @pytest.mark.parametrize(("family", "parameters", "cdf"), UNDERFLOWING)
-@pytest.mark.parametrize("size", [2, (3, 2)])
-def test_draws_on_the_log_scale_are_exact(family, parameters, cdf, size):
+def test_draws_on_the_log_scale_are_exact(family, parameters, cdf):
     """Kolmogorov-Smirnov on 2000 draws of every element, and one by one; α = 1e-4 a comparison.
 
     Twin: a shape larger by 1, as before the last step of the construction.
     """
-    with pm.Model() as model:
-        x = family("x", *parameters, shape=size)
-        pm.Normal("y", x.sum(), observed=0.5)
-    sampler = TemperedDensity(model, QUICK).prior
+    sampler = density_of(lambda: family("x", *parameters, shape=(3, 2))).prior
     (draws,) = sampler.draw_many(2000, np.random.default_rng(1)).values()
-    assert draws.shape[1:] == np.empty(size).shape
+    assert draws.shape == (2000, 3, 2)
     assert np.isfinite(draws).all()
     sampler.seed(np.random.default_rng(2))
     single = np.stack([next(iter(sampler.draw()[0].values())) for _ in range(200)])
@@ -149,24 +134,18 @@ def test_draws_on_the_log_scale_are_exact(family, parameters, cdf, size):
 
 
 def test_children_see_what_was_drawn_on_the_log_scale():
-    with pm.Model() as model:
-        rate = pm.Gamma("rate", 0.5, 1)
-        pm.Normal("x", rate, 1e-6)
-        pm.Normal("y", 0, 1, observed=0.5)
-    density = TemperedDensity(model, QUICK)
+    density = density_of(lambda: pm.Normal("x", pm.Gamma("rate", 0.5, 1), 1e-6))
     draws = density.prior.draw_many(50, np.random.default_rng(1))
     assert np.abs(np.exp(draws["rate_log__"]) - draws["x"]).max() < 1e-4
 
 
 def test_effects_whose_precision_rounds_to_zero_are_left_out_and_counted():
     """P(τ < 1e-308) is 0.049 to 0.051 for Gamma(0.0042, 0.0042): 400 draws, α = 1e-6."""
-    with pm.Model() as model:
-        precision = pm.Gamma("precision", 0.0042, 0.0042)
-        effect = pm.Normal("effect", 0, tau=precision, shape=3)
-        pm.Normal("y", effect, 1, observed=np.zeros(3))
-    prior = TemperedDensity(model, QUICK).prior
-    prior.seed(np.random.default_rng(1))
-    drawn = [prior.draw_supported() for _ in range(400)]
+    sampler = density_of(
+        lambda: pm.Normal("effect", 0, tau=pm.Gamma("precision", 0.0042, 0.0042), shape=3)
+    ).prior
+    sampler.seed(np.random.default_rng(1))
+    drawn = [sampler.draw_supported() for _ in range(400)]
     assert all(np.isfinite(value).all() for point, *_ in drawn for value in point.values())
     trials = sum(trials for *_, trials in drawn)
     share = log_gamma_cdf(np.log(5e-324) + np.log(0.0042), 0.0042)
@@ -174,41 +153,41 @@ def test_effects_whose_precision_rounds_to_zero_are_left_out_and_counted():
     assert low <= trials - 400 <= high
 
 
-def weights(kind):
-    """A mixture whose weights may be rounded to 0, or the same prior as the error tells it."""
-    with pm.Model() as model:
-        alpha = pm.Gamma("alpha", 1, 1)
-        if kind == "sticks":
-            pm.StickBreakingWeights("w", alpha, K=4)
-        elif kind == "Dirichlet":
-            pm.Dirichlet("w", pt.full(4, alpha / 100))
-        elif kind == "sticks, as told":
-            v = pm.Beta("v", 1, alpha, shape=4)
-            left, rest = pt.concatenate([[1.0], pt.cumprod(1 - v)]), pt.concatenate([v, [1.0]])
-            pm.Deterministic("w", left * rest)
-        else:
-            g = pm.Gamma("g", pt.full(4, alpha / 100), 1)
-            pm.Deterministic("w", g / g.sum(-1, keepdims=True))
-        pm.NormalMixture(
-            "y", model["w"], np.arange(5.0 if "sticks" in kind else 4.0), 1, observed=0
-        )
-    return model
+def sticks(alpha):
+    return pm.StickBreakingWeights("w", alpha, K=4)
+
+
+def dirichlet(alpha):
+    return pm.Dirichlet("w", pt.full(5, alpha / 100))
+
+
+def sticks_as_told(alpha):
+    v = pm.Beta("v", 1, alpha, shape=4)
+    return pt.concatenate([[1.0], pt.cumprod(1 - v)]) * pt.concatenate([v, [1.0]])
+
+
+def dirichlet_as_told(alpha):
+    g = pm.Gamma("g", pt.full(5, alpha / 100), 1)
+    return g / g.sum(-1, keepdims=True)
+
+
+def mixture(weights):
+    w = weights(pm.Gamma("alpha", 1, 1))
+    pm.NormalMixture("y", w, np.arange(5.0), 1, observed=0)
 
 
 @pytest.mark.parametrize(
-    ("kind", "remedy"),
-    [("sticks", r"w: .* v = pm.Beta\(.v., 1, alpha, shape=K\)"), ("Dirichlet", "w: .* g = pm.Gam")],
+    ("weights", "remedy", "as_told"),
+    [
+        (sticks, r"w: .* v = pm.Beta\(.v., 1, alpha, shape=K\)", sticks_as_told),
+        (dirichlet, "w: .* g = pm.Gam", dirichlet_as_told),
+    ],
 )
-def test_weights_that_are_rounded_to_zero_are_refused_with_another_form_of_the_prior(kind, remedy):
+def test_weights_that_are_rounded_to_zero_are_refused_with_another_form(weights, remedy, as_told):
+    """Draws of the other form, the weights of a mixture, have a finite log density."""
     with pytest.raises(ValueError, match=remedy):
-        TemperedDensity(weights(kind), QUICK).check()
-
-
-@pytest.mark.parametrize("kind", ["sticks, as told", "Dirichlet, as told"])
-def test_the_other_form_of_the_prior_works(kind):
-    """Prior draws have a finite log density, and so has a run."""
-    density = TemperedDensity(weights(kind), QUICK)
-    density.check()
+        density_of(lambda: mixture(weights)).check()
+    density = density_of(lambda: mixture(as_told)).check()
     draws = density.prior.draw_many(200, np.random.default_rng(1))
     for i in range(200):
         point = {name: values[i] for name, values in draws.items()}
@@ -218,14 +197,8 @@ def test_the_other_form_of_the_prior_works(kind):
 @pytest.mark.filterwarnings("error")
 def test_draws_that_overflow_warn_of_nothing():
     """SciPy's Pareto overflows at small α."""
-    with pm.Model() as model:
-        alpha = pm.LogNormal("alpha", 0, 5)
-        pm.Pareto("x", alpha, 0.1)
-        pm.Normal("y", 0, 1, observed=0.5)
-    prior = TemperedDensity(model, QUICK).prior
-    prior.seed(np.random.default_rng(1))
-    draws = [prior.draw()[0]["x_interval__"] for _ in range(200)]
-    assert not np.isfinite(draws).all()
+    sampler = joint_sampler(lambda: pm.Pareto("x", pm.LogNormal("alpha", 0, 5), 0.1))
+    assert not np.isfinite([sampler.draw()[0]["x_interval__"] for _ in range(200)]).all()
 
 
 def test_sums_of_many_terms_are_evaluated():

@@ -28,9 +28,8 @@ def density():
 def draws_of(shares):
     """Draws in which states have these shares, to a thousandth."""
     states = np.repeat(np.arange(3), np.round(1000 * shares).astype(int))
-    return xr.DataTree.from_dict(
-        {"posterior": xr.Dataset({"state": (("chain", "draw"), [states])})}
-    )
+    dataset = xr.Dataset({"state": (("chain", "draw"), [states])})
+    return xr.DataTree.from_dict({"posterior": dataset})
 
 
 def posterior(*data):

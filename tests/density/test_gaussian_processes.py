@@ -1,20 +1,32 @@
-"""Gaussian processes of PyMC: compiled densities have the values of PyMC's own, in every form."""
+"""Gaussian processes: compiled densities are PyMC's own, in every form.
 
-from itertools import product
+In one form they have two parts, so that what depends on the parameters alone is computed once.
+Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5, seeded).
+"""
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.raise_op import CheckAndRaise
+from scipy import stats
+from scipy.special import logsumexp
 
+import pymc_bdmc as bdmc
 from pymc_bdmc.density import compiled
+from pymc_bdmc.density.compiled import fixed_parts
 from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
-from tests.models import interpreted
+from pymc_bdmc.engines.problem import conditional_slopes
+from pymc_bdmc.fits import limits
+from pymc_bdmc.run.tasks import FitTask
+from tests.models import SIGMAS, interpreted
 
 X = np.linspace(0.0, 1.0, 6)[:, None]
 COUNTS, REALS = np.array([0, 2, 1, 4, 0, 3]), np.array([0.1, 0.9, -0.4, 0.8, 0.2, -1.1])
+TIMES, DATA = np.arange(6.0), np.array([0.3, 0.9, 1.1, 0.2, -0.5, -0.9])
+KRONECKER = [X[:3], X[:2]]
 
 
 def covariance(name=""):
@@ -33,58 +45,32 @@ def two_axes():
 
 
 def matrix():
-    distances = np.abs(X - X.T)
-    unit = pt.exp(-distances / pm.InverseGamma("length", 5, 2))
+    unit = pt.exp(-np.abs(X - X.T) / pm.InverseGamma("length", 5, 2))
     return pm.MvNormal("f", 0, cov=pm.HalfNormal("size") ** 2 * unit + 1e-6 * np.eye(6))
 
 
-KRONECKER = [X[:3], X[:2]]
-PRIORS = {
-    "Latent": lambda: pm.gp.Latent(cov_func=covariance()).prior("f", X),
-    "TP": lambda: pm.gp.TP(scale_func=covariance(), nu=4).prior("f", X),
-    "HSGP": lambda: pm.gp.HSGP(m=[4], c=1.5, cov_func=covariance()).prior("f", X),
-    "HSGPPeriodic": lambda: periodic().prior("f", X),
-    "LatentKron": lambda: pm.gp.LatentKron(cov_funcs=two_axes()).prior("f", KRONECKER),
-    "MvNormal": matrix,
+def counts(f):
+    pm.NegativeBinomial("y", mu=pt.exp(f), alpha=pm.Exponential("shape", 0.1), observed=COUNTS)
+
+
+def observed(gp, *places):
+    gp.marginal_likelihood("y", *places, REALS, sigma=pm.HalfNormal("noise"))
+
+
+MODELS = {
+    "TP": lambda: counts(pm.gp.TP(scale_func=covariance(), nu=4).prior("f", X)),
+    "HSGP": lambda: counts(pm.gp.HSGP(m=[4], c=1.5, cov_func=covariance()).prior("f", X)),
+    "HSGPPeriodic": lambda: counts(periodic().prior("f", X)),
+    "LatentKron": lambda: counts(pm.gp.LatentKron(cov_funcs=two_axes()).prior("f", KRONECKER)),
+    "MvNormal": lambda: counts(matrix()),
+    "Marginal": lambda: observed(pm.gp.Marginal(cov_func=covariance()), X),
+    "FITC": lambda: observed(pm.gp.MarginalApprox("FITC", cov_func=covariance()), X, X[::2]),
+    "VFE": lambda: observed(pm.gp.MarginalApprox("VFE", cov_func=covariance()), X, X[::2]),
+    "MarginalKron": lambda: observed(pm.gp.MarginalKron(cov_funcs=two_axes()), KRONECKER),
 }
-LIKELIHOODS = {
-    "Poisson": lambda f: pm.Poisson("y", pt.exp(f), observed=COUNTS),
-    "NegativeBinomial": lambda f: pm.NegativeBinomial(
-        "y", mu=pt.exp(f), alpha=pm.Exponential("shape", 0.1), observed=COUNTS
-    ),
-    "StudentT": lambda f: pm.StudentT(
-        "y", nu=4, mu=f, sigma=pm.HalfNormal("noise"), observed=REALS
-    ),
-}
 
 
-def approximate(approx):
-    gp = pm.gp.MarginalApprox(approx=approx, cov_func=covariance())
-    gp.marginal_likelihood("y", X, X[::2], REALS, sigma=pm.HalfNormal("noise"))
-
-
-MARGINAL = {
-    "Marginal": lambda: pm.gp.Marginal(cov_func=covariance()).marginal_likelihood(
-        "y", X, REALS, sigma=pm.HalfNormal("noise")
-    ),
-    "FITC": lambda: approximate("FITC"),
-    "VFE": lambda: approximate("VFE"),
-    "DTC": lambda: approximate("DTC"),
-    "MarginalKron": lambda: pm.gp.MarginalKron(cov_funcs=two_axes()).marginal_likelihood(
-        "y", KRONECKER, REALS, sigma=pm.HalfNormal("noise")
-    ),
-}
-QUICK = ("MvNormal", "Poisson")
-"""The model that is tested each time. Of its two parts, the first one checks a scale."""
-
-
-def model_of(prior, likelihood=None):
-    with pm.Model() as model:
-        LIKELIHOODS[likelihood](PRIORS[prior]()) if likelihood else MARGINAL[prior]()
-    return model
-
-
-def compare(model, engine):
+def compare(model, engine, times=1.0):
     """Compare log p, ℓ and gradients of a compiled density with PyMC's own at two prior draws."""
     draws = [engine.density.draw_prior(np.random.default_rng(seed))[0] for seed in (1, 2)]
     with interpreted():
@@ -92,7 +78,7 @@ def compare(model, engine):
         gradients = pt.grad(model.logp(), model.value_vars)
         own = model.compile_fn([*terms, *gradients], inputs=model.value_vars)
     right = [own(draw) for draw in draws]
-    right_terms = np.array([each[:2] for each in right])
+    right_terms = np.array([each[:2] for each in right]) * times
     slopes = np.array([np.concatenate([part.ravel() for part in each[2:]]) for each in right])
 
     density = engine.on(engine.density.data)
@@ -108,49 +94,135 @@ def compare(model, engine):
         np.testing.assert_allclose(gradients[:, found], slopes[:, found], rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(names, id="-".join(names), marks=[pytest.mark.slow] * (names != QUICK))
-        for names in [*((each,) for each in MARGINAL), *product(PRIORS, LIKELIHOODS)]
-    ],
-)
-def test_compiled_densities_are_pymcs_own(names):
-    model = model_of(*names)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_compiled_densities_are_pymcs_own(name):
+    with pm.Model() as model:
+        MODELS[name]()
     engine = CompiledEngine(TemperedDensity(model))
     compare(model, engine)
     latent = np.flatnonzero(engine.jitted.elements_of(latent_variables(model)))
     assert not latent.size or engine.jitted.conditional(latent) is not None
 
 
-@pytest.fixture
-def quick_model(monkeypatch):
-    monkeypatch.setattr(compiled, "_cfuncs", {})
-    return model_of(*QUICK)
+@pytest.fixture(scope="module")
+def process():
+    """A Gaussian process with an unknown length scale, observed with noise."""
+    with pm.Model() as model:
+        length = pm.LogNormal("length", 0.5, 0.5)
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=length)).prior("f", TIMES[:, None])
+        pm.Normal("y", f, 0.3, observed=DATA)
+    return model
 
 
-def test_wrong_numbers_are_found(quick_model):
-    """Twin of the comparison: two parts whose density is a millionth too large."""
-    engine = CompiledEngine(TemperedDensity(quick_model))
-    vars(engine.jitted)["_terms"] = [(1 + 1e-6) * each for each in engine.jitted._terms]
+def test_the_density_of_a_process_is_pymcs_own(process):
+    """Twin: a density that is a millionth too large."""
+    engine = CompiledEngine(TemperedDensity(process))
+    compare(process, engine)
     with pytest.raises(AssertionError):
-        compare(quick_model, engine)
+        compare(process, engine, times=1 + 1e-6)
 
 
-def test_shortcuts_that_fail_are_survived(quick_model, monkeypatch, caplog):
+def test_two_parts_equal_one_density_on_two_data_sets(process):
+    """Twin: the covariance of the first row for all rows."""
+    engine = CompiledEngine(TemperedDensity(process))
+    density = engine.on({"y": np.stack([DATA, DATA[::-1]])})
+    latent = np.arange(1, 7)
+    thetas = np.random.default_rng(0).normal(size=(6, 7))
+    thetas[:3, 0] = thetas[0, 0]
+    values, gradients = density.slopes(thetas)
+    found = density.slopes_in(latent)(thetas)
+    np.testing.assert_allclose(found[0], values, rtol=1e-12)
+    np.testing.assert_allclose(found[1][:, latent], gradients[:, latent], rtol=1e-9, atol=1e-9)
+    assert (found[1][:, 0] == 0).all()
+    assert density.evaluations == 12
+
+    wrong, conditional = np.empty(6), engine.jitted.conditional(latent)
+    target, never = engine.on({"y": np.stack([DATA, DATA[::-1]])}).target, latent[:0]
+    conditional_slopes(conditional, target, never, thetas, wrong, np.empty((6, 7)))
+    np.testing.assert_allclose(wrong[:3], values[:3], rtol=1e-12)
+    assert (np.abs(wrong[3:] - values[3:]) > 1e-3).all()
+
+
+def test_log_ml_of_a_gaussian_process(process):
+    """By quadrature over the length scale. Twin: a noise that is a tenth larger."""
+    squares = np.subtract.outer(TIMES, TIMES) ** 2
+
+    def log_ml(noise):
+        grid, step = np.linspace(-3, 4, 400, retstep=True)
+        covs = [
+            np.exp(-0.5 * squares / np.exp(2 * u)) + (1e-6 + noise**2) * np.eye(6) for u in grid
+        ]
+        ells = [stats.multivariate_normal(np.zeros(6), cov).logpdf(DATA) for cov in covs]
+        return logsumexp(ells + stats.norm(0.5, 0.5).logpdf(grid)) + np.log(step)
+
+    dt = pm.sample_bdmc(process, simulate=None, random_seed=1, cores=1, progressbar=False)
+    found = bdmc.log_ml(dt)
+    assert "1 parameter, 6 latent variables" in dt.attrs["path_reason"]
+    assert abs(found.value - log_ml(0.3)) < SIGMAS * found.error
+    assert abs(found.value - log_ml(0.33)) > SIGMAS * found.error
+
+
+def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process, monkeypatch):
+    """Twin: mixtures with such weights would do, if none were nested and prior draws were few."""
+    monkeypatch.setattr(CompiledEngine, "_draws_for", lambda *_: 256)
+    engine = CompiledEngine(TemperedDensity(process))
+
+    def uneven_mixtures():
+        seeds = np.random.SeedSequence(1).spawn(8)
+        fits = [engine.fit(FitTask(engine.density.data, seed)) for seed in seeds]
+        mixtures = [each for each in fits if each.tuning and not each.tuning.is_nested]
+        return [each for each in mixtures if each.variance > limits.EVEN]
+
+    assert not uneven_mixtures()
+    nothing = np.zeros_like(engine._structure.latent)
+    engine._structure = engine._structure._replace(latent=nothing)
+    assert uneven_mixtures()
+
+
+@pytest.fixture
+def group():
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
+        pm.Normal("y", effect, 1, observed=DATA[:3])
+    return model
+
+
+def test_groups_are_not_split(group):
+    """Since no matrix depends on the scale alone."""
+    engine = CompiledEngine(TemperedDensity(group))
+    assert engine.jitted.conditional(np.arange(3)) is None
+
+
+def test_shortcuts_that_fail_are_survived(group, monkeypatch, caplog):
     """The plain forms are used, and the log has the causes."""
 
     def fail(*args, **kwargs):
         raise AttributeError("this way is closed")
 
     def compile_plainly(*args, mode, **kwargs):
-        return compile_graph(*args, mode=mode, **kwargs) if mode is PLAIN else fail()
+        return compile_graph(*args, mode=mode, **kwargs) if mode is compiled.MODES[-1] else fail()
 
-    compile_graph, PLAIN = compiled.compile_graph, compiled.MODES[-1]
+    compile_graph = compiled.compile_graph
+    monkeypatch.setattr(compiled, "_cfuncs", {})
     monkeypatch.setattr(compiled, "fixed_parts", fail)
     monkeypatch.setattr(compiled, "compile_graph", compile_plainly)
     caplog.set_level("DEBUG", "pymc.bdmc")
-    compare(quick_model, CompiledEngine(TemperedDensity(quick_model)))
+    compare(group, CompiledEngine(TemperedDensity(group)))
     causes = [each.message for each in caplog.records if "this way is closed" in each.message]
     assert len(causes) == 2
     assert all(each.startswith("No shortcut for ") for each in causes)
+
+
+def test_fixed_parts():
+    """They need a shape, else their place among the fixed numbers is not known.
+
+    PyTensor checks a scale by a scalar that is no tensor: the tensor that it is made of is kept.
+    """
+    z, known = pt.vector("z", shape=(2,)), pt.vector("known", shape=(2,))
+    assert fixed_parts([(pt.exp(known) * z).sum()], [z])
+    assert not fixed_parts([(pt.exp(pt.vector("unknown")) * z).sum()], [z])
+    scale = pt.scalar("scale")
+    is_positive = pt.all(scale > 0)
+    checked = CheckAndRaise(ValueError, "scale")(z * scale, is_positive)
+    assert fixed_parts([checked], [z]) == {is_positive: 1}

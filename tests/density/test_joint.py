@@ -8,7 +8,6 @@ from pytensor import scan
 
 from pymc_bdmc.density import graph, prior
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
-from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.tempered import TemperedDensity
 
 
@@ -38,19 +37,6 @@ def values():
     return {"rate": rng.normal(size=(20, 2)), "start": rng.lognormal(size=20)}
 
 
-@pytest.fixture
-def modes(monkeypatch):
-    """Modes in which graphs are compiled, with the number of dimensions of their output."""
-    found = []
-
-    def compile_and_note(inputs, outputs, *, mode, **options):
-        found.append((mode, outputs[0].ndim))
-        return compile_graph(inputs, outputs, mode=mode, **options)
-
-    monkeypatch.setattr(graph, "compile_graph", compile_and_note)
-    return found
-
-
 def by_pymc(model, values):
     logp = model.compile_logp(jacobian=False, mode="FAST_COMPILE")
     logs = np.log(values["start"])
@@ -58,34 +44,24 @@ def by_pymc(model, values):
     return [logp({"rate": rate, "start_log__": log}) for rate, log in rows]
 
 
-def test_a_scan_is_compiled_by_numba_and_evaluated_row_by_row(values, modes):
+def no_numba(inputs, outputs, *, mode, **options):
+    if mode is WITH_FAST_LOOPS:
+        raise NotImplementedError("no numba implementation")
+    return compile_graph(inputs, outputs, mode=mode, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "has_numba"),
+    [(lambda: growth(30), True), (lambda: growth(30), False), (straight, True)],
+    ids=["a scan by numba", "a scan without it", "all rows at once"],
+)
+def test_it_is_that_of_pymc(make, has_numba, values, monkeypatch):
     """Twin: the density with one step less is another."""
-    model = growth(30)
-    found = prior.joint_density(model)(values)
-    assert modes == [(WITH_FAST_LOOPS, 0)]
-    np.testing.assert_allclose(found, by_pymc(model, values), rtol=1e-10)
-    with pytest.raises(AssertionError):
-        np.testing.assert_allclose(found, by_pymc(growth(29), values), rtol=1e-10)
-
-
-def test_a_graph_without_a_scan_is_interpreted_for_all_rows_at_once(values, modes):
-    found = prior.joint_density(straight())(values)
-    assert modes == [(INTERPRETED, 1)]
-    np.testing.assert_allclose(found, by_pymc(straight(), values), rtol=1e-10)
-
-
-def test_what_numba_cannot_compile_is_interpreted(values, modes, monkeypatch):
-    failing = graph.compile_graph
-
-    def compile_or_fail(inputs, output, *, mode, **options):
-        if mode is WITH_FAST_LOOPS:
-            raise NotImplementedError("no numba implementation")
-        return failing(inputs, output, mode=mode, **options)
-
-    monkeypatch.setattr(graph, "compile_graph", compile_or_fail)
-    found = prior.joint_density(growth(5))(values)
-    assert modes == [(INTERPRETED, 0)]
-    np.testing.assert_allclose(found, by_pymc(growth(5), values), rtol=1e-10)
+    if not has_numba:
+        monkeypatch.setattr(graph, "compile_graph", no_numba)
+    found = prior.joint_density(make())(values)
+    np.testing.assert_allclose(found, by_pymc(make(), values), rtol=1e-10)
+    assert not np.allclose(found, by_pymc(growth(29), values), rtol=1e-10)
 
 
 def test_new_data_give_another_density():

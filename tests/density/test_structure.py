@@ -1,0 +1,143 @@
+"""Which variables of a model are hard to sample, latent, or better summed out."""
+
+import logging
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor.tensor import einsum
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.density.structure import hard_variables, latent_variables, sum_out
+
+START, N = pm.Normal.dist(), pm.Normal.dist
+
+
+def normal(scale, size):
+    return pm.Normal.dist(0, scale, size=size)
+
+
+def shifted(scale, location, size):
+    return pm.Normal.dist(location, scale, size=size)
+
+
+CENTRED = {
+    "heavy tails": lambda scale: pm.StudentT("x", nu=3, sigma=scale),
+    "effects of sum zero": lambda scale: pm.ZeroSumNormal("x", scale, shape=3),
+    "correlated effects": lambda scale: pm.MvNormal("x", np.zeros(2), scale * np.eye(2)),
+    "walk": lambda scale: pm.GaussianRandomWalk("x", 0, scale, init_dist=START, steps=3),
+    "autoregression": lambda scale: pm.AR("x", rho=[0.5], sigma=scale, init_dist=START, steps=3),
+    "by draws": lambda scale: pm.CustomDist("x", scale, dist=normal, shape=3),
+    "one component": lambda scale: pm.Mixture("x", [0.5, 0.5], [N(), N(0, scale)], shape=3),
+    "frailties": lambda scale: pm.Gamma("x", scale**-2, scale**-2, shape=3),
+    "without draws": lambda scale: pm.CustomDist(
+        "x", scale, logp=lambda value, sd: pm.logp(N(0, sd), value)
+    ),
+}
+OTHERS = {
+    "location": lambda scale: pm.Normal("x", scale, 1.0),
+    "coefficients": lambda scale: pm.AR("ar", pm.Normal("x", shape=1), init_dist=START, steps=3),
+    "walk of known scale": lambda scale: pm.GaussianRandomWalk("x", init_dist=START, steps=3),
+    "no scale": lambda scale: pm.Beta("x", scale, 1),
+    "location by draws": lambda scale: pm.CustomDist("x", 1, scale, dist=shifted, shape=3),
+    "rates": lambda scale: pm.Gamma("x", pm.Exponential("shape", 1), scale, shape=3),
+}
+
+
+@pytest.mark.parametrize("name", [*CENTRED, *OTHERS])
+def test_centred_effects(name):
+    with pm.Model() as model:
+        (CENTRED | OTHERS)[name](pm.HalfNormal("scale"))
+    assert hard_variables(model)["centred_effects"] == ("x" if name in CENTRED else "")
+
+
+def test_discrete_variables():
+    with pm.Model() as model:
+        k = pm.Bernoulli("k", 0.5, shape=2)
+        pm.Poisson("y", 1.0 + pm.Poisson("n", 3.0) + k.sum(), observed=2)
+    found = hard_variables(model)
+    assert (found["discrete_variables"], found["finite_variables"]) == ("k, n", "k")
+    assert found["centred_effects"] == ""
+
+
+def errors_in_variables():
+    return pm.Normal("slope") * pm.Normal("x", 0, pm.HalfNormal("spread"), shape=5)
+
+
+def item_response():
+    """The variable with the most products is no larger than another one."""
+    logs, places = pm.Normal("logs", shape=4), pm.Normal("places", shape=4)
+    return pm.math.exp(logs) * (pm.Normal("ability", shape=(9, 1)) - places)
+
+
+def factors():
+    return pm.Normal("loadings", shape=(2, 3)) @ pm.Normal("scores", shape=(3, 8))
+
+
+def factors_by_einsum():
+    loadings, scores = pm.Normal("loadings", shape=(2, 3)), pm.Normal("scores", shape=(8, 3))
+    return einsum("ij,kj->ik", loadings, scores)
+
+
+def autoregression():
+    return pm.AR("x", pm.Normal("rho"), pm.HalfNormal("spread"), init_dist=START, shape=9)
+
+
+def not_centred():
+    return pm.Normal("mean") + pm.HalfNormal("spread") * pm.Normal("z", shape=8)
+
+
+def regression():
+    weights, effects = pm.Normal("weights", shape=3), pm.Normal("effects", shape=4)
+    return np.ones((4, 3)) @ weights + effects / 2
+
+
+def mean_by_volatility():
+    walk = pm.GaussianRandomWalk("walk", init_dist=START, shape=5)
+    return pm.Normal("mean") + pm.Normal("premium") * pm.math.exp(walk)
+
+
+@pytest.mark.parametrize(
+    ("mean_of_y", "names"),
+    [
+        (errors_in_variables, ("x",)),
+        (item_response, ("places", "ability")),
+        (factors, ("scores",)),
+        (factors_by_einsum, ("scores",)),
+        (autoregression, ("x",)),
+        (not_centred, ("mean", "z")),
+        (regression, ("weights", "effects")),
+        (mean_by_volatility, ("walk", "mean")),
+    ],
+)
+def test_smaller_factors_are_not_latent(mean_of_y, names):
+    with pm.Model() as model:
+        mean = mean_of_y()
+        pm.Normal("y", mean, 1, observed=np.zeros(mean.shape.eval()))
+    assert latent_variables(model) == names
+
+
+def indicators(n):
+    with pm.Model() as model:
+        k = pm.Bernoulli("k", pm.Beta("share", 1, 1), shape=n)
+        pm.Normal("y", k, observed=np.arange(n) % 3)
+    return model
+
+
+def test_many_indicators_are_told_to_be_summed_out(caplog):
+    """And few are left alone."""
+    remedy, told = sum_out("k"), []
+    for n in (3, 40):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "pymc.bdmc"):
+            dt = bdmc.sample_bdmc(
+                indicators(n), temperatures=5, chains=40, particles=1, simulate=None,
+                random_seed=1, cores=1, progressbar=False,
+            )  # fmt: skip
+        told.append(f"{n} discrete elements mix slowly. For short runs {remedy}" in caplog.text)
+    assert told == [False, True]
+    found = bdmc.log_ml(dt)
+    assert not found.valid
+    assert remedy in found.reason
+    assert remedy in bdmc.verdict(dt).text
+    assert any(remedy in doubt for doubt in bdmc.diagnose(dt))
