@@ -195,7 +195,7 @@ FAULTS = [
         "bets that pay on average more than they cost", "testing/bets.py",
         "np.log1p((values[:, :, None] - 1) * STAKES)",
         "np.log1p((values[:, :, None] - 0.9) * STAKES)",
-        "testing/test_bets.py testing/test_samplers.py",
+        "testing/test_bets.py testing/test_mutants.py",
     ),
     Fault(
         "a spin of a lattice has the wrong neighbour", "testbeds/lattice_kernels.py",
