@@ -30,7 +30,7 @@ from tests.engines.test_identities import (
     crooks_scores,
     reverse_score,
 )
-from tests.models import SIGMAS, eight_schools
+from tests.models import SIGMAS, centred_schools
 from tests.mutants import broken_kernels, slow_but
 
 FORWARD, REVERSE = Direction
@@ -150,7 +150,7 @@ def test_same_answer_of_all_kernels_on_a_mixed_model(step, name):
 @pytest.mark.parametrize(("step", "diverges"), [("autostep", False), ("hmc", True)])
 def test_local_steps_end_the_divergences_of_a_funnel(step, diverges):
     """More than 4 % of the transitions of HMC on centred eight schools, below 1 % of these."""
-    dt = run(eight_schools(True), step=step, chains=16, temperatures=200)
+    dt = run(centred_schools(), step=step, chains=16, temperatures=200)
     share = float(dt["real"]["divergences"].mean()) / 16
     assert (share > 0.04) if diverges else (share < 0.01)
 
