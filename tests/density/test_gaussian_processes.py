@@ -35,11 +35,6 @@ def covariance(name=""):
     return size**2 * pm.gp.cov.Matern52(1, ls=length)
 
 
-def periodic():
-    covariance = pm.gp.cov.Periodic(1, period=1.0, ls=pm.InverseGamma("length", 5, 2))
-    return pm.gp.HSGPPeriodic(m=3, scale=pm.HalfNormal("size"), cov_func=covariance)
-
-
 def two_axes():
     return [covariance("_a"), covariance("_b")]
 
@@ -58,13 +53,10 @@ def observed(gp, *places):
 
 
 MODELS = {
-    "TP": lambda: counts(pm.gp.TP(scale_func=covariance(), nu=4).prior("f", X)),
     "HSGP": lambda: counts(pm.gp.HSGP(m=[4], c=1.5, cov_func=covariance()).prior("f", X)),
-    "HSGPPeriodic": lambda: counts(periodic().prior("f", X)),
     "LatentKron": lambda: counts(pm.gp.LatentKron(cov_funcs=two_axes()).prior("f", KRONECKER)),
     "MvNormal": lambda: counts(matrix()),
     "Marginal": lambda: observed(pm.gp.Marginal(cov_func=covariance()), X),
-    "FITC": lambda: observed(pm.gp.MarginalApprox("FITC", cov_func=covariance()), X, X[::2]),
     "VFE": lambda: observed(pm.gp.MarginalApprox("VFE", cov_func=covariance()), X, X[::2]),
     "MarginalKron": lambda: observed(pm.gp.MarginalKron(cov_funcs=two_axes()), KRONECKER),
 }
