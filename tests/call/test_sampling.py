@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy.special import softmax
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines import AnnealTask
@@ -58,6 +59,12 @@ def test_one_seed_gives_one_result_for_any_cores():
     assert same(one, two)
     assert not same(one, other)
     assert same(one_core(), pm.sample_bdmc(normal_model(), **STEPS | {"cores": 2}))
+
+
+def test_particles_have_the_weights_of_their_runs():
+    shares = one_core()["particles"]["bdmc_weight"].sum("particle").values
+    np.testing.assert_allclose(shares, softmax(one_core()["real"]["log_weight"].values))
+    assert np.ptp(shares) > 0.01
 
 
 def test_many_data_sets_have_few_runs_each_and_more_chains_begin_with_the_same_ones():
