@@ -10,24 +10,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.results.compare import cost
-from tests.results.test_summary import tree
-
-Y = np.arange(6.0)
-
-
-def result(log_ml=0.0, n=200, sd=0.2, seed=0, **observed):
-    """Runs on real data, and a sandwich on simulated ones of another log ML."""
-    rng = np.random.default_rng([seed, int(10 * abs(log_ml))])
-    forward, reverse = (
-        rng.normal(-7 - sd**2 / 2, sd, (1, n)),
-        rng.normal(-7 + sd**2 / 2, sd, (1, n)),
-    )
-    dt = tree(forward, reverse, rng.normal(log_ml - sd**2 / 2, sd, n))
-    for group in ("forward", "reverse", "real"):
-        dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 31))
-    data = {name: (f"{name}_place", value) for name, value in (observed or {"y": Y}).items()}
-    dt["observed_data"] = xr.DataTree(xr.Dataset(data))
-    return dt
+from tests.results.trees import Y, result
 
 
 def test_the_best_comes_first_and_bayes_factors_are_against_it():
@@ -67,35 +50,39 @@ def test_what_is_not_valid_has_no_probability_and_comes_last():
 
 
 def test_names_of_variables_do_not_matter_but_values_and_order_do():
-    pair = {"y": Y, "z": Y + 10}
-    swapped = {"obs": Y + 10, "other": Y}
-    bdmc.compare({"a": result(**pair), "b": result(**swapped)})
+    bdmc.compare({"a": result(y=Y, z=Y + 10), "b": result(obs=Y + 10, other=Y)})
     for other in ({"y": Y[::-1]}, {"y": np.log1p(Y)}, {"y": Y[:5]}):
         with pytest.raises(ValueError, match=r"b: its data are not those of a.*a has y \(6,\)"):
             bdmc.compare({"a": result(), "b": result(**other)})
     with pytest.raises(ValueError, match=r"a has nothing else; b has z \(6,\)"):
         bdmc.compare({"a": result(), "b": result(y=Y, z=Y)})
-
-
-def test_data_that_begin_alike_are_told_apart_by_where_they_differ():
+    # Data that begin alike are told apart by where they differ.
     y = np.r_[np.nan, np.arange(1.0, 9.0)]  # a missing value in both is no difference
     late = np.where(y == 5, -1.0, y)
     with pytest.raises(ValueError, match=r"a has y \(9,\): … 5\.0, .*b has y \(9,\): … -1\.0, "):
         bdmc.compare({"a": result(y=y), "b": result(y=late)})
 
 
-def test_what_cannot_be_compared_is_refused():
-    one = result()
-    for wrong in ({"a": one}, [one, one], one):
-        with pytest.raises(ValueError, match="two or more results"):
-            bdmc.compare(wrong)
-    tempered = xr.DataTree.from_dict({"tempering": xr.Dataset()})
-    with pytest.raises(ValueError, match="a result of temper has none"):
-        bdmc.compare({"a": one, "b": tempered})
-    cut = one.copy()
-    del cut["observed_data"]
-    with pytest.raises(ValueError, match="b: it has no group 'observed_data'"):
-        bdmc.compare({"a": one, "b": cut})
+ONE, MODEL = result(), pm.Model()
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ({"a": ONE}, "two or more results"),
+        ([ONE, ONE], "two or more results"),
+        (ONE, "two or more results"),
+        (
+            {"a": ONE, "b": xr.DataTree.from_dict({"tempering": xr.Dataset()})},
+            "a result of temper has none",
+        ),
+        ({"a": ONE, "b": ONE.drop_nodes("observed_data")}, "b: it has no group 'observed_data'"),
+        ({"a": ONE, "b": MODEL}, r"\['b'\] are models; bdmc.compare_models samples those"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(results, words):
+    with pytest.raises(ValueError, match=words):
+        bdmc.compare(results)
 
 
 def test_samplers_of_one_system_have_certified_intervals():
@@ -156,13 +143,6 @@ def test_the_same_data_in_another_form_are_compared_if_the_caller_says_so():
     assert found.value == pytest.approx(table.loc["y", "log_bayes_factor"])
     with pytest.raises(TypeError, match="same_data"):
         bdmc.compare(results, same_data="yes")
-
-
-def test_models_in_place_of_results_are_sent_to_the_function_for_models():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), observed=Y)
-    with pytest.raises(ValueError, match=r"\['b'\] are models; bdmc.compare_models samples those"):
-        bdmc.compare({"a": result(), "b": model})
 
 
 def test_arviz_plots_the_table():

@@ -11,7 +11,7 @@ from pymc_bdmc.estimators import (
     certified_probability,
     compare_estimators,
 )
-from tests.results.test_summary import tree
+from tests.results.trees import tree
 from tests.systems import GaussianWork
 
 WORK = GaussianWork(stds=(1.0,), log_z=-7.0)
@@ -21,33 +21,25 @@ REVERSE = np.array([WORK.reverse(100, RNG) for _ in range(2)])
 REAL = GaussianWork(stds=(0.3,), log_z=-7.0).forward(150, RNG)
 
 
-def padded(rows, n):
-    return np.concatenate([rows, np.full((len(rows), n - rows.shape[1]), np.nan)], axis=1)
-
-
-DT = tree(FORWARD, padded(REVERSE, 200), REAL)
-
-
-def test_bar_of_every_data_set():
-    table = bdmc.evidence(DT, "bar")
-    assert list(table.index) == [("simulated", d, "bar") for d in range(2)]
-    for d in range(2):
-        expected = bar(FORWARD[d], REVERSE[d])
-        row = table.loc[("simulated", d, "bar")]
-        assert (row["value"], row["error"]) == (expected.value, expected.error)
-        assert abs(row["value"] + 7) < 4 * row["error"]
-        assert row["recommended"]
+REVERSE = np.concatenate([REVERSE, np.full((2, 100), np.nan)], axis=1)
+DT = tree(FORWARD, REVERSE, REAL)
 
 
 def test_all_methods_with_one_recommendation_a_data_set():
     table = bdmc.evidence(DT)
-    methods = {}
-    for data, dataset, method in table.index:
-        methods.setdefault((data, dataset), set()).add(method)
-    both = set(compare_estimators(FORWARD[0], REVERSE[0]).estimates)
+    both = set(compare_estimators(FORWARD[0], REVERSE[0, :100]).estimates)
+    methods = {
+        key: set(rows.index.get_level_values(2)) for key, rows in table.groupby(level=[0, 1])
+    }
     forward = {"forward average", "cumulant forward"}
     assert methods == {("simulated", 0): both, ("simulated", 1): both, ("real", 0): forward}
-    assert table.groupby(level=["data", "dataset"])["recommended"].sum().tolist() == [1, 1, 1]
+    assert table.groupby(level=[0, 1])["recommended"].sum().tolist() == [1, 1, 1]
+    of_bar = bdmc.evidence(DT, "bar")
+    assert list(of_bar.index) == [("simulated", d, "bar") for d in range(2)]
+    for d in range(2):
+        expected, row = bar(FORWARD[d], REVERSE[d, :100]), of_bar.loc[("simulated", d, "bar")]
+        assert (row["value"], row["error"]) == (expected.value, expected.error)
+        assert abs(row["value"] + 7) < 4 * row["error"]
 
 
 def test_unknown_and_impossible_methods_are_refused():
@@ -59,7 +51,7 @@ def test_unknown_and_impossible_methods_are_refused():
 
 def test_certified_bounds_need_an_exact_start_for_an_upper_side():
     table = bdmc.certified(DT, confidence=0.9)
-    expected = certified_bounds(FORWARD[1], REVERSE[1], 0.95)
+    expected = certified_bounds(FORWARD[1], REVERSE[1, :100], 0.95)
     assert table.loc[("simulated", 1), "lower"] == expected.lower
     assert table.loc[("simulated", 1), "upper"] == expected.upper
     only_lower = certified_lower(REAL, 0.95, kind="order statistics")
@@ -67,21 +59,17 @@ def test_certified_bounds_need_an_exact_start_for_an_upper_side():
     assert table.loc[("real", 0), "upper"] == np.inf
     assert (table["lower"] < -7).all()
     assert (table["upper"] > -7).all()
-    burned_in = bdmc.certified(tree(FORWARD, padded(REVERSE, 200), status="burned-in"))
+    burned_in = bdmc.certified(tree(FORWARD, REVERSE, status="burned-in"))
     assert (burned_in["upper"] == np.inf).all()
     with pytest.raises(ValueError, match="between 0 and 1"):
         bdmc.certified(DT, confidence=-0.5)
 
 
-def test_a_hard_constraint_moves_bounds_and_estimates():
+def test_a_hard_constraint_moves_bounds():
     certified = bdmc.certified(tree(real=REAL, draws=4.0))
     lower = certified_lower(REAL, 0.9875, kind="order statistics").lower
     mass = certified_probability(600, 150, 0.9875)
     assert certified.loc[("real", 0), "lower"] == pytest.approx(lower + mass.lower)
-    moved = bdmc.evidence(tree(real=REAL, draws=4.0), "forward average")
-    still = bdmc.evidence(tree(real=REAL), "forward average")
-    assert (moved["value"] - still["value"]).item() == pytest.approx(np.log(0.25))
-    assert (moved["error"] > still["error"]).all()
 
 
 @pytest.mark.parametrize("mass", [0.99, 0.95, 0.5])
@@ -98,7 +86,7 @@ def test_certified_lower_bound_covers_whether_or_not_a_draw_was_rejected(mass):
 
 
 def test_certified_rows_of_the_summary():
-    one = bdmc.summary(tree(FORWARD[:1], padded(REVERSE[:1], 200), REAL))["value"]
+    one = bdmc.summary(tree(FORWARD[:1], REVERSE[:1], REAL))["value"]
     assert one["simulated", "certified lower"] < -7 < one["simulated", "certified upper"]
     assert ("simulated", "certified lower") not in bdmc.summary(DT).index  # of two data sets
 
@@ -111,13 +99,3 @@ def test_the_real_data_get_a_recommendation_where_it_covers():
     values, errors = np.array([t.loc[t["recommended"], ["value", "error"]].iloc[0] for t in tables
                                if t["recommended"].any()]).T  # fmt: skip
     assert np.mean(np.abs(values) < 1.96 * errors) > 0.8
-
-
-@pytest.mark.parametrize("status", ["exact", "burned-in", "heuristic"])
-def test_reverse_chains_say_where_they_start(status):
-    table = bdmc.evidence(tree(FORWARD, padded(REVERSE, 200), status=status))
-    told = table["reason"].str.contains(f"from a {status} start")
-    uses_reverse = ~table.index.get_level_values("method").isin(
-        ["forward average", "cumulant forward"]
-    )
-    assert (told == (uses_reverse & (status != "exact"))).all()

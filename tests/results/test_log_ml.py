@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from tests.results.test_compare import Y, result
+from tests.results.trees import Y, result
 
 
 def test_log_ml_is_the_recommended_estimate_with_its_error():
@@ -23,6 +23,8 @@ def test_log_ml_is_the_recommended_estimate_with_its_error():
     assert float(found) == found.value
     assert f"{found.value:.3f} ± {found.error:.3f}" in repr(found)
     assert repr(found) in bdmc.verdict(dt).text
+    with pytest.raises(ValueError, match="no finished runs on the real data"):
+        bdmc.log_ml(dt.drop_nodes("real"))
 
 
 def test_no_number_is_told_that_its_check_contradicts():
@@ -37,13 +39,6 @@ def test_no_number_is_told_that_its_check_contradicts():
     assert not factor.valid
     assert np.isnan([factor.value, factor.error, factor.probability]).all()
     assert repr(factor).startswith("The Bayes factor is not known: the log ML of b cannot be")
-
-
-def test_a_result_without_real_data_has_no_log_ml():
-    dt = result()
-    del dt["real"]
-    with pytest.raises(ValueError, match="no finished runs on the real data"):
-        bdmc.log_ml(dt)
 
 
 def test_bayes_factor_is_what_compare_says():
@@ -62,12 +57,6 @@ def test_bayes_factor_is_what_compare_says():
 def test_large_bayes_factors_are_told_in_nats_alone():
     assert "odds" in repr(bdmc.bayes_factor(result(-3.0), result(-5.0)))
     assert "odds" not in repr(bdmc.bayes_factor(result(-3.0), result(-500.0)))
-
-
-def test_log_ml_of_simulated_tempering():
-    rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.zeros((3, 2)))
-    found = bdmc.log_ml(bdmc.temper(rbm, temperatures=3, draws=400, random_seed=1))
-    assert found.method in ("RTS", "")
 
 
 def test_a_tree_carries_its_log_ml(schools_result):

@@ -11,7 +11,7 @@ from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks import missed
 from pymc_bdmc.results.checks.missed import refuting_path, short_on_simulated
 from pymc_bdmc.results.reading import Reading
-from tests.results.test_summary import tree
+from tests.results.trees import tree
 from tests.systems import GaussianWork
 
 

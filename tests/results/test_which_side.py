@@ -12,6 +12,7 @@ from scipy.stats import binom, norm
 import pymc_bdmc as bdmc
 from pymc_bdmc.results.agreement import ALPHA, missed_shares
 from pymc_bdmc.results.particles import paired_elements
+from tests.models import interpreted
 from tests.results.test_agreement import draws_of, tree
 
 SIZE = 4
@@ -87,20 +88,21 @@ def test_a_chain_stuck_at_a_narrow_peak_refutes_the_run_only_if_the_peak_has_mas
     dt = run_of(*drawn(rng, 512, slab), rng)
     draws = drawn(rng, 2000, slab)[1]
     draws[:500] = drawn(rng, 500, spike)[1]
-    with mixture(slab, spike):
+    with mixture(slab, spike), interpreted():
         found = bdmc.agreement(dt, given(draws))
     assert (found.too_low > 0) == missed
 
 
 def test_sides_that_are_right_are_seldom_named(model):
-    """By both tests of 12 runs, α = 1e-4. Twin: draws that miss a tenth."""
-    rng, most, named, tenth = np.random.default_rng(4), binom.isf(1e-4, 12, 2 * ALPHA), 0, 0
+    """By both tests of 6 runs, α = 1e-4. Twin: draws that miss a tenth."""
+    rng, most, named, tenth = np.random.default_rng(4), binom.isf(1e-4, 6, 2 * ALPHA), 0, 0
 
     def is_named(dt, x):
-        elements = paired_elements(dt, given(x))
-        return any(missed_shares(elements, model, dt["real"]["log_weight"].values, (len(x), 512)))
+        elements, log_weights = paired_elements(dt, given(x)), dt["real"]["log_weight"].values
+        with interpreted():
+            return any(missed_shares(elements, model, log_weights, (len(x), 512)))
 
-    for _ in range(12):
+    for _ in range(6):
         dt = run_of(*drawn(rng, 512, WIDE, NARROW), rng)
         draws = drawn(rng, 1000, WIDE, NARROW)[1]
         named += is_named(dt, draws)
