@@ -4,8 +4,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 CELLS = [
     """
 import pymc as pm
@@ -60,21 +58,3 @@ def test_a_process_that_looks_like_a_notebook():
     progress, answer = child.stdout.decode().removesuffix("\n").split("\n")
     check_progress(progress)
     assert answer.startswith("Log ML is -31.0")
-
-
-def test_a_notebook():
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
-    cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
-    built, sampled, printed = (cell.outputs for cell in notebook.cells)
-    assert not built
-    assert {each.output_type for each in [*sampled, *printed]} == {"stream"}
-    streams = {
-        name: "".join(each.text for each in sampled if each.name == name)
-        for name in ("stderr", "stdout")
-    }
-    check_log(streams["stderr"].splitlines())
-    check_progress(streams["stdout"].removesuffix("\n"))
-    assert [each.text[:15] for each in printed] == ["Log ML is -31.0"]

@@ -7,27 +7,12 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.kernels.moves import join
-from pymc_bdmc.kernels.state import (
-    Parameters,
-    Target,
-    evaluate,
-    make_workspace,
-    tempered,
-)
+from pymc_bdmc.kernels.state import Parameters, evaluate, make_workspace, tempered
 from pymc_bdmc.reference.metric import draw_momentum
-from pymc_bdmc.reference.student import no_reference
-from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson, mover
+from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson, mover, target_of
 from tests.mutants import broken_kernels
 
-TARGET = Target(
-    gamma_poisson,
-    gamma_poisson,
-    np.zeros(0),
-    np.zeros(2),
-    np.zeros(0, int),
-    no_reference(),
-    np.zeros(1, int),
-)
+TARGET = target_of(gamma_poisson)
 LONG_STEP = 0.7
 
 

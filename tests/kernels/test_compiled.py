@@ -173,18 +173,15 @@ METRIC = Metric(np.array([0.8, 1.2]), np.array([[0.6, 0.8]]), np.array([1.5]))
 NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 
 
+def target_of(density, categories=()):
+    nothing, stop, kinds = np.zeros(0), np.zeros(1, int), np.array(categories, int)
+    return Target(density, density, nothing, np.zeros(2), kinds, no_reference(), stop)
+
+
 def continuous_p_values(name, broken=False):
     """p-value and acceptance at every β."""
     run = mover(name, broken)
-    target = Target(
-        gamma_poisson,
-        gamma_poisson,
-        np.zeros(0),
-        np.zeros(2),
-        np.zeros(0, int),
-        no_reference(),
-        np.zeros(1, int),
-    )
+    target = target_of(gamma_poisson)
     parameters = Parameters(METRIC, STEP_SIZES[name], np.zeros(0))
     rng = np.random.default_rng(7)
     rows = []
@@ -249,15 +246,7 @@ def discrete_p_values(backwards, broken=False):
     states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
     terms = np.array([discrete_terms(state) for state in states])
     run = scanner(backwards, broken)
-    target = Target(
-        discrete_target,
-        discrete_target,
-        np.zeros(0),
-        np.zeros(2),
-        CATEGORIES,
-        no_reference(),
-        np.zeros(1, int),
-    )
+    target = target_of(discrete_target, CATEGORIES)
     parameters = Parameters(NO_METRIC, 1.0, np.array([1.0, 1.0, 1.5]))
     rng = np.random.default_rng(11)
     p_values = []

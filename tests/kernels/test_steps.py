@@ -20,6 +20,7 @@ from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.kernels.steps import check_frozen
 from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
 
+FORWARD, REVERSE = Direction
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])
 ALPHA = 1e-3
 """Over all comparisons of a test."""
@@ -78,8 +79,16 @@ def frozen_kernel(density, step, direction=Direction.FORWARD, seed=3):
     return kernel
 
 
-CONTINUOUS = [pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.DEMetropolisZ, pm.Slice,
-              partial(pm.Metropolis, blocked=True)]  # fmt: skip
+BLOCKED = partial(pm.Metropolis, blocked=True)
+CONTINUOUS = [
+    (pm.NUTS, REVERSE),
+    (pm.HamiltonianMC, FORWARD),
+    (pm.Metropolis, REVERSE),
+    (pm.DEMetropolisZ, FORWARD),
+    (pm.Slice, FORWARD),
+    (pm.Slice, REVERSE),
+    (BLOCKED, FORWARD),
+]
 
 
 def gaussian_statistics(ends, beta):
@@ -90,69 +99,47 @@ def gaussian_statistics(ends, beta):
     return np.array([c.mean() / (c.std() / np.sqrt(len(c))) for c in checks])
 
 
-@pytest.mark.parametrize("direction", list(Direction))
-@pytest.mark.parametrize("step", CONTINUOUS)
+@pytest.mark.parametrize(("step", "direction"), CONTINUOUS)
 def test_continuous_step_methods_leave_the_tempered_density_invariant(gaussian, step, direction):
-    """2000 exact draws of f_β stay exact draws; 15 z scores at level α. Twin: another β."""
-    kernel = frozen_kernel(gaussian, step, direction)
-    rng = np.random.default_rng(8)
-    limit = stats.norm.isf(ALPHA / 2 / 15)
-    for t in (1, 2, 3):
-        starts = rng.multivariate_normal(*gaussian_moments(BETAS[t]), size=2000)
+    """1000 exact draws of f_β stay exact draws; 10 z scores at level α. Twin: another β."""
+    kernel, rng = frozen_kernel(gaussian, step, direction), np.random.default_rng(8)
+    limit = stats.norm.isf(ALPHA / 2 / 10)
+    for t in (2, 3):
+        starts = rng.multivariate_normal(*gaussian_moments(BETAS[t]), size=1000)
         ends = np.array([kernel.step(t, {"x": start})[0]["x"] for start in starts])
-        moved = np.mean(np.any(ends != starts, axis=1))
-        assert moved > 0.1
+        assert np.mean(np.any(ends != starts, axis=1)) > 0.1
         assert np.abs(gaussian_statistics(ends, BETAS[t])).max() < limit
         assert np.abs(gaussian_statistics(ends, BETAS[t] * 0.6)).max() > limit
 
 
 DISCRETE = [
-    None,
-    [pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis],
-    [pm.BinaryMetropolis, pm.CategoricalGibbsMetropolis],
-    [partial(pm.BinaryGibbsMetropolis, order=[0]), pm.CategoricalGibbsMetropolis],
+    (None, FORWARD),
+    ([pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis], REVERSE),
+    ([pm.BinaryMetropolis, pm.CategoricalGibbsMetropolis], FORWARD),
+    ([partial(pm.BinaryGibbsMetropolis, order=[0]), pm.CategoricalGibbsMetropolis], REVERSE),
 ]
 
 
-@pytest.mark.parametrize("direction", list(Direction))
-@pytest.mark.parametrize("step", DISCRETE)
+@pytest.mark.parametrize(("step", "direction"), DISCRETE)
 def test_discrete_step_methods_leave_the_tempered_density_invariant(discrete, step, direction):
     """χ² of 3000 states against the six exact probabilities at α. Twin: another β."""
-    kernel = frozen_kernel(discrete, step, direction)
-    rng = np.random.default_rng(9)
-    for t in (1, 2, 3):
-        exact = discrete_probabilities(BETAS[t])
-        starts = rng.choice(6, size=3000, p=exact)
-        ends = np.zeros(6)
-        for start in starts:
+    kernel, rng = frozen_kernel(discrete, step, direction), np.random.default_rng(9)
+    for t in (1, 3):
+        exact, ends = discrete_probabilities(BETAS[t]), np.zeros(6)
+        for start in rng.choice(6, size=3000, p=exact):
             b, c = STATES[start]
             point, _ = kernel.step(t, {"b": np.array(b), "c": np.array(c)})
             ends[STATES.index((int(point["b"]), int(point["c"])))] += 1
-        assert stats.chisquare(ends, 3000 * exact).pvalue > ALPHA / 3
-    assert stats.chisquare(ends, 3000 * discrete_probabilities(0.5)).pvalue < ALPHA / 3
+        assert stats.chisquare(ends, 3000 * exact).pvalue > ALPHA / 2
+    assert stats.chisquare(ends, 3000 * discrete_probabilities(0.5)).pvalue < ALPHA / 2
 
 
-def test_pymcs_proportional_proposal_is_refused_because_it_is_not_invariant(discrete, monkeypatch):
-    """If the second part fails, PyMC has mended the acceptance ratio: drop the refusal."""
-    step = [
-        pm.BinaryGibbsMetropolis,
-        partial(pm.CategoricalGibbsMetropolis, proposal="proportional"),
-    ]
-    with pytest.raises(ValueError, match="does not leave its target invariant"):
-        build_steps(discrete, step)
-    monkeypatch.setattr("pymc_bdmc.kernels.steps._refuse_invalid", lambda step: None)
-    with pytest.raises(AssertionError):
-        test_discrete_step_methods_leave_the_tempered_density_invariant(
-            discrete, step, Direction.FORWARD
-        )
-
-
-def test_reversal_applies_the_parts_in_opposite_order(discrete, gaussian):
+def test_reversal_applies_the_parts_in_opposite_order(discrete):
     engine = StepEngine(discrete, BETAS)
     kernel = engine.kernel(tuned(engine, 0))
-    assert [step.vars[0].name for step in kernel.steps] == ["b", "c"]
-    assert [step.vars[0].name for step in kernel.reversal().steps] == ["c", "b"]
-    assert [step.vars[0].name for step in kernel.reversal().reversal().steps] == ["b", "c"]
+    back = kernel.reversal()
+    for each, names in [(kernel, ["b", "c"]), (back, ["c", "b"]), (back.reversal(), ["b", "c"])]:
+        assert [step.vars[0].name for step in each.steps] == names
 
 
 def test_the_reversed_slice_scan_visits_the_last_coordinate_first(gaussian):
@@ -222,10 +209,49 @@ class FrozenWalk(AdaptiveWalk):
     bookkeeping = ("scale", "count")
 
 
-def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
-    with pytest.raises(ValueError, match="AdaptiveWalk changes its attribute 'scale'"):
-        StepEngine(gaussian, BETAS, AdaptiveWalk)
-    StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
+class HiddenAdaptation(FrozenWalk):
+    """Adapts now and then, and keeps the scale in an object of its own."""
+
+    name = "hidden"
+
+    class State:
+        scale = 1.0
+
+    def astep(self, q0):
+        if not hasattr(self, "state"):
+            self.state, self.count = HiddenAdaptation.State(), 0
+        self.count += 1
+        self.state.scale *= 0.5 if self.count % 100 == 0 else 1.0
+        return super().astep(q0)
+
+
+class LateAdaptation(FrozenWalk):
+    """Has an attribute only from its third move on."""
+
+    name = "late"
+
+    def astep(self, q0):
+        self.count = getattr(self, "count", 0) + 1
+        if self.count == 3:
+            self.factor = 0.5
+        return super().astep(q0)
+
+
+@pytest.mark.parametrize(
+    ("step", "attribute"),
+    [
+        (AdaptiveWalk, "scale"),
+        (HiddenAdaptation, "state.scale"),
+        (LateAdaptation, "factor"),
+    ],
+)
+def test_a_step_method_that_keeps_adapting_is_refused(gaussian, step, attribute):
+    with pytest.raises(ValueError, match=f"{step.__name__} changes its attribute '{attribute}'"):
+        StepEngine(gaussian, BETAS, step)
+
+
+def test_what_no_transition_reads_may_change(gaussian):
+    StepEngine(gaussian, BETAS, FrozenWalk)
 
 
 @pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
@@ -235,22 +261,6 @@ def test_to_count_divergences_is_no_adaptation(gaussian, step):
     adaptation(part).write(part, {"step_size": np.log(1e4)})
     check_frozen([part], gaussian.model.initial_point(), np.random.default_rng(1))
     assert part.divergences > 0
-
-
-class Doubling(FrozenWalk):
-    """Adapts an integer, how often it moves, and nothing else."""
-
-    name = "doubling"
-    repeats = 1
-
-    def astep(self, q0):
-        self.repeats = 2 * self.repeats % 101
-        return super().astep(q0)
-
-
-def test_an_adapted_integer_is_found(gaussian):
-    with pytest.raises(ValueError, match="Doubling changes its attribute 'repeats'"):
-        StepEngine(gaussian, BETAS, Doubling)
 
 
 class TuningWalk(AdaptiveWalk):
@@ -288,46 +298,6 @@ def test_a_registered_step_method_is_tuned_for_every_temperature(gaussian):
     assert scales[0] == scales[2] != scales[1]
 
 
-class HiddenAdaptation(FrozenWalk):
-    """Adapts now and then, and keeps the scale in an object of its own."""
-
-    name = "hidden"
-
-    class State:
-        scale = 1.0
-
-    def astep(self, q0):
-        if not hasattr(self, "state"):
-            self.state, self.count = HiddenAdaptation.State(), 0
-            self.state.scale = 1.0
-        self.count += 1
-        if self.count % 100 == 0:
-            self.state.scale *= 0.5
-        return super().astep(q0)
-
-
-def test_adaptation_that_hides_is_found(gaussian):
-    with pytest.raises(ValueError, match=r"HiddenAdaptation changes its attribute 'state\.scale'"):
-        StepEngine(gaussian, BETAS, HiddenAdaptation)
-
-
-class LateAdaptation(FrozenWalk):
-    """Has an attribute only from its third move on."""
-
-    name = "late"
-
-    def astep(self, q0):
-        self.count = getattr(self, "count", 0) + 1
-        if self.count == 3:
-            self.factor = 0.5
-        return super().astep(q0)
-
-
-def test_an_attribute_that_appears_is_found(gaussian):
-    with pytest.raises(ValueError, match="LateAdaptation changes its attribute 'factor'"):
-        StepEngine(gaussian, BETAS, LateAdaptation)
-
-
 def test_the_model_reaches_step_methods_through_the_context(gaussian):
     class FromContext(FrozenWalk):
         def __init__(self, vars, rng=None):
@@ -337,13 +307,12 @@ def test_the_model_reaches_step_methods_through_the_context(gaussian):
     assert [var.name for var in step.vars] == ["x"]
 
 
-@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
-def test_single_precision_moves_as_well(step):
+def test_single_precision_moves_as_well():
     with pytensor.config.change_flags(floatX="float32"):
         with pm.Model() as model:
             x = pm.Normal("x", shape=2)
             pm.Normal("y", x.sum(), 0.5, observed=1.5)
-        kernel = frozen_kernel(TemperedDensity(model), step)
+        kernel = frozen_kernel(TemperedDensity(model), pm.NUTS)
         point, moves = {"x": np.zeros(2, dtype="float32")}, []
         for _ in range(100):
             point, move = kernel.step(2, point)
@@ -359,29 +328,34 @@ def test_a_metric_of_the_users_own_is_kept(gaussian):
     assert set(kernel._parameters.values[0][0]) == {"step_size"}
 
 
-def test_an_asymmetric_proposal_is_refused(discrete):
-    step = partial(pm.Metropolis, proposal_dist=pm.step_methods.metropolis.PoissonProposal)
-    with pytest.raises(ValueError, match="PoissonProposal is not symmetric"):
-        build_steps(discrete, step)
+PROPORTIONAL = [
+    pm.BinaryGibbsMetropolis,
+    partial(pm.CategoricalGibbsMetropolis, proposal="proportional"),
+]
+ASYMMETRIC = partial(pm.Metropolis, proposal_dist=pm.step_methods.metropolis.PoissonProposal)
 
 
-def test_what_cannot_be_built_is_refused(gaussian, discrete):
-    with pytest.raises(ValueError, match=r"NUTS cannot sample b \(int64\)"):
-        build_steps(discrete, pm.NUTS)
-    with pytest.raises(ValueError, match="cannot sample x"):
-        build_steps(gaussian, pm.CategoricalGibbsMetropolis)
-    with pytest.raises(ValueError, match="DEMetropolis proposes from the states of other chains"):
-        build_steps(gaussian, pm.DEMetropolis)
-    with gaussian.model, pytest.raises(TypeError, match="not an instance"):
-        build_steps(gaussian, pm.Metropolis())
-    with pytest.raises(TypeError, match="expected a name, a PyMC step method class"):
-        build_steps(gaussian, 3)
+@pytest.mark.parametrize(
+    ("model", "step", "error", "message"),
+    [
+        ("discrete", pm.NUTS, ValueError, r"NUTS cannot sample b \(int64\)"),
+        ("gaussian", pm.CategoricalGibbsMetropolis, ValueError, "cannot sample x"),
+        ("gaussian", pm.DEMetropolis, ValueError, "proposes from the states of other chains"),
+        ("discrete", PROPORTIONAL, ValueError, "does not leave its target invariant"),
+        ("gaussian", 3, TypeError, "expected a name, a PyMC step method class"),
+        ("discrete", ASYMMETRIC, ValueError, "PoissonProposal is not symmetric"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(request, model, step, error, message):
+    with pytest.raises(error, match=message):
+        build_steps(request.getfixturevalue(model), step)
 
 
 def test_options_of_a_partial_reach_the_step_method(gaussian):
     (step,) = build_steps(gaussian, partial(pm.NUTS, target_accept=0.95, max_treedepth=5))
-    assert step.target_accept == 0.95
-    assert step.max_treedepth == 5
+    assert (step.target_accept, step.max_treedepth) == (0.95, 5)
+    with gaussian.model, pytest.raises(TypeError, match="not an instance"):
+        build_steps(gaussian, pm.Metropolis())
 
 
 def test_tuning_is_interpolated_over_beta_and_held_beyond():
@@ -391,23 +365,23 @@ def test_tuning_is_interpolated_over_beta_and_held_beyond():
     np.testing.assert_allclose(parameters.at(0.05)[0]["w"], [0.0, 2.0])
     np.testing.assert_allclose(parameters.at(1.0)[0]["w"], [4.0, 0.0])
     assert parameters.at(0.4)[1] == {}
+
+
+def test_tunings_are_combined_by_means():
+    kernels = StepParameters(np.array([0.2, 1.0]), [[{"w": np.zeros(1)}], [{"w": np.full(1, 4.0)}]])
     tuning = Tuning(
-        None,
-        np.array([-9.0, -3.0, -1.0]),
-        np.array([-8.0, -10.0]),
-        0,
-        path_betas=np.array([0.0, 0.2, 1.0]),
-        kernels=parameters,
-    )
+        None, np.array([-9.0, -3.0, -1.0]), np.array([-8.0, -10.0]), 0,
+        path_betas=np.array([0.0, 0.2, 1.0]), kernels=kernels,
+    )  # fmt: skip
     other = replace(
         tuning,
-        kernels=replace(parameters, values=values[::-1]),
+        kernels=replace(kernels, values=kernels.values[::-1]),
         mean_log_likelihood=np.array([-7.0, -3.0, -2.0]),
         prior_log_likelihood=np.array([-7.0]),
     )
-    twice = combine([tuning, other], [None, None])
+    twice = combine([tuning, other], [None])
     np.testing.assert_allclose(twice.mean_log_likelihood, [-8.0, -3.0, -1.5])
-    np.testing.assert_allclose(twice.kernels.at(0.4)[0]["w"], [2.0, 1.0])
+    assert twice.kernels.at(0.4)[0]["w"] == 2.0
     np.testing.assert_array_equal(twice.prior_log_likelihood, [-8.0, -10.0, -7.0])
 
 

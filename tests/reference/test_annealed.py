@@ -18,6 +18,11 @@ from pymc_bdmc.reference.student import make_reference
 from tests.models import SIGMAS
 
 SHAPE, SIZE, N = 2.0, 4, 20_000
+NESTED = NestedReference(
+    make_reference(np.zeros(1), metric_of(np.eye(1)), 10.0), np.zeros((1, 1)), np.array([0]),
+    np.array([-1]), np.arange(1, 1 + SIZE), np.full((1, SIZE), np.log(SHAPE)),
+    np.full(SIZE, 1e-4), sparsity_of(eye_array(SIZE, format="csr")), 5.0, 1e-3,
+)  # fmt: skip
 
 
 class LogGammas:
@@ -41,64 +46,52 @@ class LogGammas:
         return np.hstack([psi, psi + np.log(rng.gamma(SHAPE, size=(n, SIZE)))])
 
 
-@pytest.fixture(scope="module")
-def reference():
-    nested = NestedReference(
-        make_reference(np.zeros(1), metric_of(np.eye(1)), 10.0), np.zeros((1, 1)), np.array([0]),
-        np.array([-1]), np.arange(1, 1 + SIZE), np.full((1, SIZE), np.log(SHAPE)),
-        np.full(SIZE, 1e-4), sparsity_of(eye_array(SIZE, format="csr")), 5.0, 1e-3,
-    )  # fmt: skip
-    return AnnealedReference(nested, 4)
-
-
 def z_of(values, mean):
     return (values.mean() - mean) / (values.std() / np.sqrt(len(values)))
 
 
-def log_weights(reference, rng):
-    thetas, log_r = reference.sample(N, rng, LogGammas())
-    return LogGammas().slopes(thetas)[0] - log_r
+def weights(temperatures, seed):
+    rng, density = np.random.default_rng(seed), LogGammas()
+    thetas, log_r = AnnealedReference(NESTED, temperatures).sample(N, rng, density)
+    return np.exp(density.slopes(thetas)[0] - log_r)
 
 
-def test_weights_of_draws_average_to_z(reference):
-    """Twin: the move accepts every proposal."""
-    g = log_weights(reference, np.random.default_rng(1))
-    assert abs(z_of(np.exp(g), 1)) < SIGMAS
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(annealed, "_energy", lambda state, velocity, beta: np.zeros(len(state.z)))
-        g = log_weights(reference, np.random.default_rng(1))
-    assert abs(z_of(np.exp(g), 1)) > SIGMAS
+def accept_all(patch):
+    patch.setattr(annealed, "_energy", lambda state, *_: np.zeros(len(state.z)))
 
 
-def test_weights_of_posterior_states_average_to_its_inverse(reference):
+def test_weights_of_draws_average_to_z(monkeypatch):
+    """And annealing makes them more even. Twin: the move accepts every proposal."""
+    assert abs(z_of(weights(4, 1), 1)) < SIGMAS
+    assert np.var(weights(16, 4)) < np.var(weights(1, 4)) / 2
+    accept_all(monkeypatch)
+    assert abs(z_of(weights(4, 1), 1)) > SIGMAS
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_weights_of_posterior_states_average_to_its_inverse(is_sound):
     """Twin: x is half as far from ψ as it should be."""
     rng, density = np.random.default_rng(2), LogGammas()
-    exact = density.draw(N, rng)
-    broken = np.hstack([exact[:, :1], (exact[:, 1:] + exact[:, :1]) / 2])
-    for thetas, is_sound in ((exact, True), (broken, False)):
-        log_r = reference.log_density(thetas, density, rng)
-        inverse = np.exp(log_r - density.slopes(thetas)[0])
-        assert (abs(z_of(inverse, 1)) < SIGMAS) == is_sound
+    thetas = density.draw(N, rng)
+    if not is_sound:
+        thetas[:, 1:] = (thetas[:, 1:] + thetas[:, :1]) / 2
+    log_r = AnnealedReference(NESTED, 4).log_density(thetas, density, rng)
+    inverse = np.exp(log_r - density.slopes(thetas)[0])
+    assert (abs(z_of(inverse, 1)) < SIGMAS) == is_sound
 
 
-def test_a_move_leaves_the_posterior_invariant(reference):
-    """At β = 1, by means of x − ψ and their squares. Twin: every proposal is accepted."""
-    for energy, is_sound in ((annealed._energy, True), (lambda state, *_: np.zeros(N), False)):
-        rng = np.random.default_rng(3)
-        thetas, nested = LogGammas().draw(N, rng), reference.core
-        bridge = annealed._Bridge(nested, thetas[:, :1], LogGammas())
-        state = bridge.at(bridge.z_of(thetas))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(annealed, "_energy", energy)
-            for _ in range(3):
-                state = annealed._move(bridge, state, 1.0, rng)
-        moved = bridge.thetas(state.z)
-        assert not np.allclose(moved, thetas)
-        v = (moved[:, 1:] - moved[:, :1]).mean(axis=1)
-        assert (abs(z_of(v, digamma(SHAPE))) < SIGMAS) == is_sound
-
-
-def test_annealing_makes_weights_more_even(reference):
-    rng = np.random.default_rng(4)
-    few, many = (log_weights(reference._replace(temperatures=n), rng) for n in (1, 16))
-    assert np.var(np.exp(many)) < np.var(np.exp(few)) / 2
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_move_leaves_the_posterior_invariant(is_sound, monkeypatch):
+    """At β = 1, by means of x − ψ. Twin: every proposal is accepted."""
+    if not is_sound:
+        accept_all(monkeypatch)
+    rng = np.random.default_rng(3)
+    thetas = LogGammas().draw(N, rng)
+    bridge = annealed._Bridge(NESTED, thetas[:, :1], LogGammas())
+    state = bridge.at(bridge.z_of(thetas))
+    for _ in range(3):
+        state = annealed._move(bridge, state, 1.0, rng)
+    moved = bridge.thetas(state.z)
+    assert not np.allclose(moved, thetas)
+    v = (moved[:, 1:] - moved[:, :1]).mean(axis=1)
+    assert (abs(z_of(v, digamma(SHAPE))) < SIGMAS) == is_sound

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import trapezoid
 from scipy.optimize import approx_fprime
 
 from pymc_bdmc.kernels.state import State
 from pymc_bdmc.reference.metric import Metric
-from pymc_bdmc.reference.student import (
-    make_reference,
-    mix_references,
-    refer,
-)
+from pymc_bdmc.reference.student import make_reference, mix_references, refer
 
 LOCATION = np.array([1.0, -2.0, 0.5])
 METRIC = Metric(
@@ -24,7 +19,6 @@ REFERENCE = make_reference(LOCATION, METRIC, 7.0)
 SCALE = np.diag(METRIC.scale)
 SHAPE = SCALE @ (np.eye(3) + METRIC.directions.T * METRIC.excess @ METRIC.directions) @ SCALE
 EXACT = stats.multivariate_t(LOCATION, SHAPE, df=7)
-TWO = [(np.zeros(3), np.array([0.5, 2.0, 1.0])), (np.ones(3), np.full(3, 0.3))]
 PLACE, WIDTH = np.array([0.0, 1.0, -1.0]), np.full(3, 0.3)
 MIXTURE = mix_references(
     [REFERENCE, make_reference(PLACE, Metric(WIDTH, np.zeros((0, 3)), np.zeros(0)), 7.0)]
@@ -32,48 +26,29 @@ MIXTURE = mix_references(
 OTHER = stats.multivariate_t(PLACE, np.diag(WIDTH**2), df=7)
 
 
-def test_it_is_a_normalised_t_distribution():
-    thetas = REFERENCE.draw(50, np.random.default_rng(1))
-    np.testing.assert_allclose(REFERENCE.log_density(thetas), EXACT.logpdf(thetas), rtol=1e-12)
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        (REFERENCE, [EXACT]),
+        (MIXTURE, [EXACT, OTHER]),
+        (
+            MIXTURE.with_degrees(4),
+            [stats.multivariate_t(each.loc, each.shape, df=4) for each in (EXACT, OTHER)],
+        ),
+    ],
+    ids=["one", "two", "other degrees of freedom"],
+)
+def test_it_is_a_normalised_mixture_of_t_distributions(reference, parts):
+    thetas = reference.draw(50, np.random.default_rng(1))
+    expected = np.mean([part.pdf(thetas) for part in parts], axis=0)
+    np.testing.assert_allclose(np.exp(reference.log_density(thetas)), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("n", "degrees"), [(1, 3), (3, 3), (7, 7), (10, 10), (50, 10)])
+@pytest.mark.parametrize(("n", "degrees"), [(1, 3), (7, 7), (50, 10)])
 def test_tails_are_heavier_where_there_are_few_elements(n, degrees):
     shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
     assert make_reference(np.zeros(n), shape).degrees_of_freedom == degrees
     assert make_reference(np.zeros(n), shape, 4.5).degrees_of_freedom == 4.5
-
-
-def test_other_degrees_of_freedom_leave_the_rest_of_a_mixture():
-    first, second = (stats.multivariate_t(at, np.diag(w**2), df=4) for at, w in TWO)
-    made = [make_reference(at, Metric(w, np.zeros((0, 3)), np.zeros(0)), 9.0) for at, w in TWO]
-    thetas = MIXTURE.draw(50, np.random.default_rng(1))
-    expected = np.logaddexp(first.logpdf(thetas), second.logpdf(thetas)) - np.log(2)
-    changed = mix_references(made).with_degrees(4)
-    np.testing.assert_allclose(changed.log_density(thetas), expected, rtol=1e-12)
-
-
-def test_heavy_tails_cover_a_posterior_that_is_far_wider():
-    """The relative variance of weights, where a fit is three times narrower than a posterior.
-
-    By quadrature it is 1.8 with the tails that one element gets. The twin has ten degrees of
-    freedom, and weights with a relative variance of 31.
-    """
-    shape, at = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)), np.linspace(-40, 40, 400_001)
-    density = stats.norm.pdf(at, scale=3)
-
-    def spread(reference):
-        weights = density / np.exp(reference.log_density(at[:, None]))
-        return trapezoid(density * weights, at) - 1
-
-    assert spread(make_reference(np.zeros(1), shape)) < 2
-    assert spread(make_reference(np.zeros(1), shape, 10.0)) > 30
-
-
-def test_a_mixture_is_normalised():
-    thetas = MIXTURE.draw(50, np.random.default_rng(1))
-    expected = np.logaddexp(EXACT.logpdf(thetas), OTHER.logpdf(thetas)) - np.log(2)
-    np.testing.assert_allclose(MIXTURE.log_density(thetas), expected, rtol=1e-12)
 
 
 def test_draws_of_a_mixture():
