@@ -337,3 +337,10 @@ def test_impossible_data_are_named(step, monkeypatch):
         pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])
     with pytest.raises(ValueError, match=r"by y\[1\] = -1\. Check the data and the constants"):
         pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
+
+
+def test_an_infinite_density_names_the_variable():
+    with pm.Model() as model:
+        pm.Potential("broken", pm.math.switch(x() < 0, np.inf, 0.0))
+    with pytest.raises(FloatingPointError, match=r"log p of broken is \+inf"):
+        pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
