@@ -81,8 +81,8 @@ def test_answers_by_draws_from_the_prior(script, name):
         for rv, each in zip(free, thetas, strict=True)
     })  # fmt: skip
     for event in made.events.values():
-        distance = np.sum(softmax(logs) * event.holds(draws).values) - event.probability
-        error = np.sqrt(event.probability * (1 - event.probability) / size + event.error**2)
+        parts = softmax(logs) * (event.holds(draws).values - event.probability)
+        distance, error = np.sum(parts), np.hypot(np.sqrt(np.sum(parts**2)), event.error)
         assert abs(distance) < SIGMAS * error < abs(distance - 0.25)
 
 

@@ -14,7 +14,7 @@ Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 def test_average_over_two_modes():
     """Broken twin: without the weights, the modes count by what the chains found."""
     system, rng = BimodalGaussian(), np.random.default_rng(1)
-    log_weights, states = system.anneal("forward", 10_000, rng)
+    log_weights, states = system.anneal("forward", 40_000, rng)
     average = est.weighted_average(log_weights, system.parallel(states))
     assert average.valid
     assert abs(average.value - system.mean_parallel) < Z_ALPHA * average.error

@@ -205,10 +205,7 @@ def test_conductance_finds_the_knot():
         (lambda: est.rao_blackwellized(np.zeros((8, 10)), [0, 0.5, 1], [0, 1]), "betas, log_z"),
         (lambda: est.place_probabilities(np.zeros(3), [0, 0.5, 1], 0.0), "betas, log_z"),
         (lambda: est.thermodynamic_integration([[0.0]], [0, 1]), "exactly one"),
-        (
-            lambda: est.thermodynamic_integration([[0.0]], [0, 1], log_z=[0, 0], rule="no"),
-            "rule must",
-        ),
+        (lambda: est.thermodynamic_integration([[0]], [0, 1], log_z=[0, 0], rule="no"), "rule"),
     ],
 )
 def test_refuses(call, message):
