@@ -46,7 +46,7 @@ FAULTS = [
     Fault(
         "the reversal scans discrete elements in the forward order", "kernels/transition.py",
         "j = n - 1 - k if backwards else k", "j = k",
-        "kernels/test_compiled.py engines/test_identities.py",
+        "kernels/test_compiled.py engines/test_populations.py",
     ),
     Fault(
         "conditional resampling ignores where the kept particle is", "run/resampling.py",
