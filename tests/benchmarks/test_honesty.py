@@ -47,12 +47,12 @@ SMALL = {
 """Every adversary, on so few data that draws from the prior answer the same questions."""
 
 
-def drawn(outputs, worth=250):
-    """Draws of some outputs, the last of which is a log weight, until they are worth so many."""
+def drawn(outputs, worth=250, most=4000):
+    """Draws of outputs, the last of which is a log weight, until they are worth enough."""
     rows, size = [], 0.0
     with interpreted():
         draw = pm.compile([], outputs, random_seed=1)
-        while size < worth:
+        while size < worth and len(rows) < most:
             rows += [draw() for _ in range(500)]
             logs = np.array([row[-1] for row in rows])
             size = np.sum(np.exp(logs - max(logs))) ** 2 / np.sum(np.exp(2 * (logs - max(logs))))
@@ -81,8 +81,8 @@ def test_answers_by_draws_from_the_prior(script, name):
         for rv, each in zip(free, thetas, strict=True)
     })  # fmt: skip
     for event in made.events.values():
-        parts = softmax(logs) * (event.holds(draws).values - event.probability)
-        distance, error = np.sum(parts), np.hypot(np.sqrt(np.sum(parts**2)), event.error)
+        distance = np.sum(softmax(logs) * event.holds(draws).values) - event.probability
+        error = np.sqrt(event.probability * (1 - event.probability) / size + event.error**2)
         assert abs(distance) < SIGMAS * error < abs(distance - 0.25)
 
 

@@ -111,6 +111,7 @@ def test_the_certified_bound_holds_and_is_sharp():
 
     Draws can miss an upper tail, too: a spike of p that one draw of q in 10,000 finds.
     """
+    assert est.evidence_lower_bound(np.full(1000, 3.5)).value == 3.5
     assert est.certified_divergence(np.full(1000, 3.5), 3.4) == 0.0
     rng, (to, _) = np.random.default_rng(3), kl_of_normals(2, 1.5)
     terms = [normal_terms(0.2 + 1.5 * rng.normal(size=(4000, 2)), 1.5) for _ in range(TRIALS)]

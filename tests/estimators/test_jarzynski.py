@@ -82,6 +82,7 @@ def test_bounded_weights_have_no_heavy_tail():
     weights = 1 + 1e-4 * rng.exponential(size=128)
     weights[:8] = 2.2 - 0.1 * rng.random(8)
     assert est.pareto_shape(weights) > 1
+    assert np.isnan(est.pareto_shape(weights[:10]))
     assert shape_of_weights(weights) == 0
 
 
