@@ -76,20 +76,27 @@ def accepted(engine, n, batch, seed):
     return engine.on(engine.density.data).accepted(n, batch, np.random.default_rng(seed))
 
 
+def run_task(seed):
+    tuning = SimpleNamespace(accepted_draws=1, reference=None, kernels=None)
+    return AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
+
+
 def test_every_start_has_its_limit(monkeypatch):
     """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
-    monkeypatch.setattr("pymc_bdmc.engines.problem.MAX_PRIOR_DRAWS", 600)
+    for module in ("problem", "runs"):
+        monkeypatch.setattr(f"pymc_bdmc.engines.{module}.MAX_PRIOR_DRAWS", 600)
     engine, message = constrained(3.09), r"prior draws, by above\. Check the data"
     with pytest.raises(ValueError, match=message):
         engine.pilot(PilotTask({}, np.random.SeedSequence(1)))
     with pytest.raises(ValueError, match=message):
         accepted(engine, 32, 256, np.random.SeedSequence(1))
+    with pytest.raises(ValueError, match=message):
+        constrained(np.inf).run(run_task(np.random.SeedSequence(1)))
 
 
 def test_draws_in_vain_end_by_ctrl_c():
     engine, seed = constrained(np.inf), np.random.SeedSequence(1)
-    tuning = SimpleNamespace(accepted_draws=1, reference=None, kernels=None)
-    task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
+    task = run_task(seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None
     assert accepted(engine, 2, 256, seed) == ([], [])

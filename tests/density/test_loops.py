@@ -145,6 +145,14 @@ def test_the_longest_axis_is_innermost(axis):
     assert (50, 2) not in shapes(turned)
 
 
+def test_a_matrix_may_be_read_in_both_orders():
+    x = pt.tensor("x", dtype="float64", shape=(50, 2))
+    graphs, at = [pt.exp(x).sum(axis=1), x.T.sum(axis=0)], RNG.normal(size=(50, 2))
+    function = pytensor.function([x], graphs, mode=WITH_FAST_LOOPS.excluding("fusion"))
+    for found, expected in zip(function(at), (np.exp(at), at), strict=True):
+        np.testing.assert_allclose(found, expected.sum(axis=1), rtol=1e-13)
+
+
 def test_no_loop_over_an_axis_of_length_one():
     x = pt.tensor("x", dtype="float64", shape=(50, 1))
     function = pytensor.function([x], pt.exp(x) + 1, mode=WITH_FAST_LOOPS.excluding("fusion"))

@@ -12,6 +12,7 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import stack
 from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.graph import Layout
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.density.short import QUICK, density_of
 from tests.models import interpreted
@@ -99,6 +100,12 @@ def test_log_density_is_the_models_own(make):
         assert float(logp(point)) == log_prior
     names = [rv.name for rv in model.free_RVs + model.deterministics]
     assert sorted(density.constrain(stack([point, point]))) == sorted(names)
+
+
+def test_a_row_of_a_cholesky_factor_has_the_unit_of_its_diagonal():
+    sd = pm.Exponential.dist(1, shape=3)
+    layout = Layout(density_of(lambda: pm.LKJCholeskyCov("chol", n=3, eta=1, sd_dist=sd)))
+    assert layout.units.tolist() == [-1, 2, -1, 5, 5, -1]
 
 
 def test_an_impossible_likelihood_is_absent_at_beta_0():
