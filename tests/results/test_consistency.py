@@ -10,18 +10,11 @@ from pymc_bdmc.estimators import (
     quantile_distance,
     rank_among,
     run_distance,
-    shifted_runs,
     shortfall_difference,
     spread_and_tails,
 )
 from pymc_bdmc.results import consistency
 from tests.results.trees import runs
-
-
-def test_shifts_are_by_the_estimate_of_the_longest_runs():
-    log_weights = np.array([[[0.0, 2.0, np.nan], [np.log(2), np.log(4), np.nan]]])
-    np.testing.assert_allclose(shifted_runs(log_weights), log_weights - np.log(3))
-    assert np.isnan(shifted_runs([[-np.inf, -np.inf]])).all()  # there is nothing to shift by
 
 
 def test_quantile_distance_is_that_of_scipy():
@@ -97,10 +90,10 @@ def test_one_simulated_data_set_compares_runs_but_flags_no_model():
 
 
 def test_too_few_runs_cannot_pass():
-    for few, n, enough in ((runs(sd=1.0, real_sd=1.0, n=12), 12, 13), (runs(n=7), 7, 8)):
+    for few, enough in ((runs(sd=1.0, real_sd=1.0, n=12), 13), (runs(n=7), 8)):
         row = bdmc.consistency(few).loc[("shortfall", 30)]
         assert not row["valid"]
-        assert int(row["kind"].split("take chains=")[1]) >= enough > n
+        assert int(row["kind"].split("take chains=")[1]) >= enough
 
 
 @pytest.mark.parametrize(("datasets", "valid"), [(18, False), (19, True)])
@@ -209,17 +202,10 @@ def test_every_round_of_a_ladder_has_its_row():
 
 def test_unfinished_runs_and_data_sets_are_left_out():
     dt = runs(datasets=3, y=np.zeros(5))
-    dt["forward"]["log_weight"][1] = np.nan
-    dt["forward"]["log_weight"][0, :7] = np.nan
+    dt["forward"]["log_weight"][1] = dt["forward"]["log_weight"][0, :7] = np.nan
     table = bdmc.consistency(dt)
     assert "among 3 data sets" in table.loc[("log weights", 30), "kind"]
     assert np.isfinite(table.loc[("shortfall", 30), "value"])
-
-
-def test_a_mean_that_does_not_exist_is_no_shortfall(schools_result):
-    row = bdmc.consistency(schools_result).loc["shortfall"].iloc[-1]
-    assert not row["valid"] | row["flagged"]
-    assert "the mean log weight is" in row["kind"]
 
 
 @pytest.mark.parametrize(

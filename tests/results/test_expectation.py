@@ -30,6 +30,9 @@ def test_means_of_a_conjugate_model(result):
     assert found["mean"].dims == ("place",)
     assert found["place"].values.tolist() == ["north", "south", "east"]
     assert (np.abs(found["mean"] - 0.9 * Y) < SIGMAS * found["error"]).all()
+    total = bdmc.expectation(result, "total")["mean"]
+    assert total.dims == ()
+    assert total.item() == pytest.approx(found["mean"].sum().item())
     # Broken twin: the average without weights
     unweighted = result["particles"]["x"].mean(("chain", "particle"))
     assert (np.abs(unweighted - 0.9 * Y) > SIGMAS * found["error"]).any()
@@ -42,12 +45,6 @@ def test_a_dimension_of_any_name():
     found = bdmc.expectation(xr.DataTree.from_dict({"particles": particles}), "x")
     assert found["mean"].values == pytest.approx([0.75, 3.5])
     assert found["mean"].dims == ("sample",)
-
-
-def test_a_scalar_variable(result):
-    found = bdmc.expectation(result, "total")
-    assert found["mean"].dims == ()
-    assert found["mean"].item() == pytest.approx(bdmc.expectation(result, "x")["mean"].sum().item())
 
 
 def test_unknown_names_and_missing_groups_are_told(result):

@@ -8,7 +8,6 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.results.checks.runs import divergent_share
 from pymc_bdmc.results.verdict import doubts_of, warn
 from tests.results.trees import tree
 
@@ -45,27 +44,29 @@ def test_the_start_of_reverse_runs_is_told_and_a_heuristic_one_gives_no_upper_bo
 
 
 def test_rows_of_a_sandwich():
+    """The mean of the logs bounds; the log of the mean estimates."""
     real = RNG.normal(-5, 0.3, 50)
     table = bdmc.summary(tree(FORWARD, REVERSE, real), details=True)
-    rows = "lower bound, evidence, certified lower; lower bound, upper bound, jeffreys bound, total"
-    assert ", ".join(table.loc["real"].index) == rows.split("; ")[0]
-    assert ", ".join(table.loc["simulated"].index) == rows.split("; ")[1] + " variation"
-    value, error = table["value"], table["error"]
-    assert value["simulated", "lower bound"] == pytest.approx(FORWARD.mean())
-    assert value["simulated", "upper bound"] == pytest.approx(REVERSE.mean())
-    gaps = REVERSE.mean(axis=1) - FORWARD.mean(axis=1)
-    assert value["simulated", "jeffreys bound"] == pytest.approx(gaps.mean())
-    assert error["simulated", "jeffreys bound"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(3))
-    # The mean of the logs bounds; the log of the mean estimates.
-    assert value["real", "lower bound"] == pytest.approx(real.mean())
-    assert value["real", "evidence"] == pytest.approx(np.log(np.mean(np.exp(real))))
-    assert error["real", "evidence"] == pytest.approx(jarzynski_forward(real).error)
+    assert [*table.loc["real"].index] == ["lower bound", "evidence", "certified lower"]
     assert table.loc[("real", "lower bound"), "median"] in real
-    # One data set has the error over chains, and certified bounds.
     one = bdmc.summary(tree(FORWARD[:1], REVERSE[:1])).loc["simulated"]
     assert {"evidence, reverse", "certified lower", "certified upper"} < {*one.index}
-    expected = np.sqrt((FORWARD[0].var(ddof=1) + REVERSE[0].var(ddof=1)) / 50)
-    assert one.loc["jeffreys bound", "error"] == pytest.approx(expected)
+    gaps = REVERSE.mean(axis=1) - FORWARD.mean(axis=1)
+    of_one = np.sqrt((FORWARD[0].var(ddof=1) + REVERSE[0].var(ddof=1)) / 50)
+    for row, value, error in (
+        (table.loc[("simulated", "lower bound")], FORWARD.mean(), None),
+        (table.loc[("simulated", "upper bound")], REVERSE.mean(), None),
+        (table.loc[("simulated", "jeffreys bound")], gaps.mean(), gaps.std(ddof=1) / np.sqrt(3)),
+        (one.loc["jeffreys bound"], gaps[0], of_one),
+        (table.loc[("real", "lower bound")], real.mean(), None),
+        (
+            table.loc[("real", "evidence")],
+            np.log(np.mean(np.exp(real))),
+            jarzynski_forward(real).error,
+        ),
+    ):
+        assert row["value"] == pytest.approx(value)
+        assert error is None or row["error"] == pytest.approx(error)
 
 
 def test_unfinished_chains_are_left_out_but_not_of_the_total_variation():
@@ -113,10 +114,6 @@ IDLE = {
         (UNEVEN.format("real"), {"real": HEAVY}, {"real": RNG.normal(0, 0.1, 200)}),
         (UNEVEN.format("reverse"), {"forward": np.zeros((1, 500)), "reverse": -HEAVY[None]}, {}),
         ("1 of 64 log weights are outliers", {"real": STRAGGLER}, {"real": -STRAGGLER}),
-        (
-            "1 of 64 log weights are outliers",
-            {"forward": np.zeros((1, 64)), "reverse": -STRAGGLER[None]}, {},
-        ),
         ("90.0% of the transitions diverged", DIVERGED, {"divergences": (("beta",), np.zeros(4))}),
         ("1 of 33 chains hardly moved", {"lowest_acceptance": (("chain",), STILL)}, {}),
         # Chains that do not move are no fault if forward and reverse runs agree all the same.
@@ -132,28 +129,12 @@ def test_faults_of_runs_are_told(words, groups, twin):
     assert not re.search(words, doubts(**{"real": np.zeros(33)} | twin))
 
 
-def test_an_infinite_weight_counts_as_zero():
-    table = bdmc.summary(tree(real=np.r_[np.zeros(40), -np.inf]))
-    assert table.loc[("real", "lower bound"), "value"] == -np.inf
-    assert table.loc[("real", "evidence"), "value"] == pytest.approx(np.log(40 / 41))
-
-
 @pytest.mark.parametrize("lost", [0.0, 0.1])
 def test_a_density_that_is_nan_next_to_the_posterior_is_told(lost):
     dt = tree(real=np.zeros(33))
     dt.attrs |= {"undefined": "y", "undefined_prior": 0.2, "undefined_posterior": lost}
     told = "write y in a form that does not overflow" in " ".join(bdmc.diagnose(dt))
     assert told == (lost > 0)
-
-
-def test_what_is_wrong_with_several_groups_is_said_once():
-    row = np.linspace(-9, 9, 8)
-    (doubt,) = [
-        each for each in bdmc.diagnose(tree(real=row, forward=row[None])) if "be trusted" in each
-    ]
-    assert doubt.startswith("forward: an average of 8 weights")
-    assert "; real: an average of 8 weights" in doubt
-    assert doubt.count("weights cannot be trusted") == 1
 
 
 @pytest.mark.parametrize(
@@ -174,15 +155,6 @@ def test_divergences_come_first(kernels, is_compiled, told):
     assert not re.search("non-centred|more temperatures", text)
     dt.attrs["centred_effects"] = "theta"
     assert "write theta non-centred" in " ".join(bdmc.diagnose(dt))
-
-
-def test_the_divergent_share_is_that_of_the_forward_runs():
-    few, many = ({"divergences": (("beta",), np.array([0, 0, n]))} for n in (1.0, 60.0))
-    dt = tree(real=np.zeros(33), **few)
-    assert divergent_share(dt) == pytest.approx(1 / 66)
-    dt["forward"] = tree(forward=np.zeros((1, 33)), **many)["forward"]
-    assert divergent_share(dt) == pytest.approx(60 / 66)
-    assert divergent_share(tree(real=np.zeros(33))) == 0
 
 
 def with_paths(gap_at):
@@ -210,14 +182,13 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
     assert bdmc.diagnose(knot) == []
 
 
-@pytest.mark.parametrize("schedule", ["adaptive", "sigmoid"])
-def test_a_far_start_is_no_knot(schedule):
+def test_a_far_start_is_no_knot():
     dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
-    dt.attrs["schedule"] = schedule
     (message,) = [text for text in bdmc.diagnose(dt) if "arises at beta = 0 " in text]
     assert "chains that started far out in the tail of the" in message
-    assert "kernel" not in message
-    assert ("adaptive" in message) == (schedule != "adaptive")
+    assert "adaptive" in message
+    dt.attrs["schedule"] = "adaptive"
+    assert not re.search("adaptive|kernel", " ".join(bdmc.diagnose(dt)))
 
 
 def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
@@ -243,11 +214,11 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
 @pytest.mark.parametrize(
     ("ideal", "rhat", "told"),
     [
-        (0.5, np.nan, ""), (1.1, np.nan, ""),  # that of the runs is 1 ± 0.2
+        (1.1, 1.2, ""),  # that of the runs is 1 ± 0.2
         (170_799.0, np.nan, "the gap of the runs is smaller, at most"),
-        (0.5, 1.2, ""), (0.5, 2.4, "R̂ 2.4"),
+        (0.5, 2.4, "R̂ 2.4"),
     ],
-)  # fmt: skip
+)
 def test_an_ideal_gap_is_not_valid_above_that_of_the_runs_or_if_the_pilot_did_not_mix(
     ideal, rhat, told
 ):
@@ -331,17 +302,14 @@ def test_results_of_temper_have_the_same_readers():
     tempered = bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
     table, annealed = bdmc.evidence(tempered), bdmc.evidence(tree(FORWARD, REVERSE))
     assert list(table.columns) == list(annealed.columns)
-    assert table.index.names == annealed.index.names
     (best,) = table.index[table["recommended"]]
     assert best == ("tempering", 0, bdmc.log_ml(tempered).method) == ("tempering", 0, "RTS")
     row = bdmc.summary(tempered).loc[("tempering", "evidence")]
     assert (row["value"], row["error"]) == tuple(table.loc[best, ["value", "error"]])
     assert bdmc.diagnose(tempered) == []
-    stuck = tempered.copy()
-    group = stuck["tempering"].dataset
-    stuck["tempering"] = group.assign(place=0 * group["place"])
-    assert not bdmc.summary(stuck)["valid"].any()
-    assert "0 passages" in bdmc.diagnose(stuck)[0]
+    tempered["tempering"]["place"] = 0 * tempered["tempering"]["place"]
+    assert not bdmc.summary(tempered)["valid"].any()
+    assert "0 passages" in bdmc.diagnose(tempered)[0]
 
 
 def test_a_failing_diagnosis_loses_nothing(caplog):
@@ -365,9 +333,9 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
     assert "infinite" in said[0]
 
 
-@pytest.mark.parametrize(("particles", "told"), [(1, "particles=16"), (32, "particles=128")])
-def test_more_particles_are_a_remedy_where_there_can_be_more(particles, told):
+def test_more_particles_are_a_remedy_where_there_can_be_more():
     dt = tree(real=RNG.normal(0, 6, 64))
     assert "particles" not in bdmc.diagnose(dt)[0]
-    dt.attrs["particles"] = particles
-    assert told in bdmc.diagnose(dt)[0]
+    for particles, more in ((1, 16), (32, 128)):
+        dt.attrs["particles"] = particles
+        assert f"particles={more}" in bdmc.diagnose(dt)[0]

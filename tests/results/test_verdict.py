@@ -37,10 +37,18 @@ def good(**attrs):
     return dt
 
 
-def weighted(group, change, runs=slice(None), **attrs):
+def weighted(group, change, runs=..., **attrs):
     """The same with other log weights in some runs of a group."""
     dt = good(**attrs)
-    dt[group]["log_weight"][..., runs] = change(dt["forward"]["log_weight"].values)
+    dt[group]["log_weight"][runs] = change(dt["forward"]["log_weight"].values)
+    return dt
+
+
+def diverged(n):
+    """The same, with this number of divergences in the 480 transitions of the real runs."""
+    dt = good()
+    counts = np.where(BETAS == 1, n, 0)
+    dt["real"] = dt["real"].dataset.assign(divergences=("beta", counts))
     return dt
 
 
@@ -52,6 +60,7 @@ def below(forward):
     ("dt", "check", "status", "said"),
     [
         (good(), "total variation", "good", "The posterior draws of this run"),
+        (diverged(144), "divergences", "open", "30% of the transitions diverged, so"),
         (good(interrupted=1), "interruption", "open", "interrupted"),
         (runs(**SETS | {"real_sd": 3.0}), "shortfall", "open", "harder for the sampler"),
         (good(upper_bound="burned-in"), "start", "good", "must be added"),
@@ -62,7 +71,7 @@ def below(forward):
             "Jeffreys bound", "bad", "or use a longer burn_in",
         ),
         (
-            weighted("forward", lambda w: w[..., :1] - np.inf, slice(1)),
+            weighted("forward", lambda w: w[0] - np.inf, 0),
             "Jeffreys bound", "open", "a state of probability zero",
         ),
         # A want of proof is open, whatever the gap.
@@ -174,14 +183,12 @@ def test_runs_that_end_in_different_places_are_told(apart):
 
 
 def test_runs_that_failed_count_against_the_posterior():
-    dt = good()
-    dt["forward"]["log_weight"][:10, 0] = np.nan
-    found = bdmc.verdict(dt)
+    found = bdmc.verdict(weighted("forward", lambda w: np.nan, (slice(10), 0)))
     assert found.table.loc["total variation", "value"] > 0.5
     assert "On 10 data sets some runs were not finished" in found.text
     assert "with the true parameters on 10 of 20 data sets" in found.text
-    for group in ("forward", "reverse"):  # in its first runs a result has no bound yet
-        dt[group]["log_weight"][:] = np.nan
+    dt = weighted("forward", lambda w: np.nan)  # in its first runs a result has no bound yet
+    dt["reverse"]["log_weight"][:] = np.nan
     found = bdmc.verdict(dt)
     assert found.status == "open"
     assert "nan" not in found.text.replace("finished", "")
@@ -225,13 +232,11 @@ def test_the_distance_of_starts_is_added(distance, status):
 
 
 def test_what_was_not_run_is_not_good():
-    without, alone = good(), runs()
-    del without["real"], alone["forward"], alone["reverse"]
-    found = bdmc.verdict(without)
+    found = bdmc.verdict(good().drop_nodes("real"))
     assert found.status == "open"
     assert "no runs on the real data" in found.text
     assert "log ML" not in found.table.index
-    found = bdmc.verdict(alone)
+    found = bdmc.verdict(runs().drop_nodes(["forward", "reverse"]))
     assert found.status == "open"
     assert found.text.startswith("Log ML is")
     assert "Nothing was simulated" in found.text
