@@ -408,16 +408,19 @@ def test_consistency_of_a_single_round():
 
 
 def test_comparison_draws_the_gap_of_every_round(ladders):
+    """And leaves out what is not known: a lattice has no gradients."""
     pc = on_matplotlib(bdmc.plot_compare, ladders)
     titles = ["number of temperatures", "gradient evaluations", "seconds"]
     assert pc.viz["line"]["gap"]["model"].values.tolist() == titles
     x, y = drawn(pc, "line", "gap", model="seconds", name="hard").get_data()
     np.testing.assert_allclose(10**x, [0.1, 0.3, 1.0])
     np.testing.assert_allclose(10**y, [12, 3, 0.75])
-    unknown = {name: dt.copy() for name, dt in ladders.items()}
-    for dt in unknown.values():
-        dt["rounds"] = dt["rounds"].dataset.assign(gradient_evaluations=("round", [0, 0, 0]))
-    pc = on_matplotlib(bdmc.plot_compare, unknown)
+    few = {"temperatures": 50, "chains": 64, "random_seed": 1, "progressbar": False}
+    ising = {
+        kernel: bdmc.lattice.anneal(bdmc.lattice.Ising(4), kernel=kernel, **few)
+        for kernel in ("metropolis", "heat bath")
+    }
+    pc = on_matplotlib(bdmc.plot_compare, ising)
     assert pc.viz["line"]["gap"]["model"].values.tolist() == titles[::2]
 
 
@@ -458,7 +461,7 @@ def test_distance_draws_the_table(distances, normal_posterior):
     assert "1\n71 %" in labels
     dt, model = normal_posterior
     options = dict(model=model, random_seed=1, draws=1000, visuals={"note": False})
-    alone = on_matplotlib(bdmc.plot_distance, dt, {"poor": stats.norm(0.5, 0.2)}, **options)
+    alone = on_matplotlib(bdmc.plot_distance, dt, stats.norm(0.5, 0.2), **options)
     assert "note" not in alone.viz
     points = drawn(alone, "point", "divergence_nats", divergence="KL(q‖p)")
     np.testing.assert_allclose(points.get_offsets()[0, 0], places[0, 0])
