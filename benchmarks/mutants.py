@@ -189,7 +189,7 @@ FAULTS = [
     Fault(
         "a sampler under test shares its random numbers with the data", "testing/bets.py",
         "self.rng = self.generator(Purpose.ANNEAL)", "self.rng = self.generator()",
-        "testing",
+        "testing/test_samplers.py",
     ),
     Fault(
         "bets that pay on average more than they cost", "testing/bets.py",

@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor import wrap_py
 
+from pymc_bdmc.base.streams import Purpose, entropy_of, stream
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.testing import check_exact_rank, check_invariance, check_sampler
 from tests.testing.mutants.trials import known_mean
@@ -85,6 +86,20 @@ def test_a_sampler_that_runs_to_where_there_is_no_density_fails():
     report = check_invariance(lost, known_mean(), random_seed=1)
     assert report.evidence == np.inf
     assert "log p of x is NaN" in report.findings[0]
+
+
+def test_a_sampler_has_random_numbers_of_its_own():
+    """They are not those that simulate the data."""
+    used = []
+
+    def recorded(point, target, rng):
+        used.append(rng.random())
+        return point
+
+    check_invariance(recorded, known_mean(), budget=5, random_seed=1)
+    of_data = np.random.default_rng(stream(entropy_of(1), Purpose.SIMULATE)).random(100)
+    assert len(used) >= 5
+    assert not set(used) & set(of_data)
 
 
 class Idle:
