@@ -223,10 +223,10 @@ def test_variables_of_any_shape_and_kind():
         pm.Deterministic("at", cuts[kind])
         pm.Normal("y", chol[1, 0] + cuts[kind], observed=np.zeros(4))
     with interpreted():
-        drawn = pm.sample_prior_predictive(4600, model=model, random_seed=1)["prior"].dataset
+        drawn = pm.sample_prior_predictive(2300, model=model, random_seed=1)["prior"].dataset
     drawn = drawn.drop_vars(drawn.coords).isel(chain=0)
-    own, others = drawn.isel(draw=slice(1600)), drawn.isel(draw=slice(1600, None))
-    values = {name: v.values.reshape(16, 100, *v.shape[1:]) for name, v in own.items()}
+    own, others = drawn.isel(draw=slice(800)), drawn.isel(draw=slice(800, None))
+    values = {name: v.values.reshape(16, 50, *v.shape[1:]) for name, v in own.items()}
     dt = tree({name: v.dims[1:] for name, v in drawn.items()}, **values)
     dt["particles"].attrs["free_variables"] = [rv.name for rv in model.free_RVs]
     with model, interpreted():

@@ -152,7 +152,7 @@ def test_data_that_a_fit_has_seen_may_be_close_to_it(fitted, counts, monkeypatch
         y = rng.normal(size=200)
         means = y.reshape(fitted, -1).mean(axis=1)
         drawn = means + rng.normal(size=(19, fitted)) / np.sqrt(200 / fitted)
-        dt = runs(datasets=19, y=y, seed=seed)
+        dt = runs(datasets=19, n=8, y=y, seed=seed)
         dt["simulated"]["y"] = dt["simulated"]["y"] + np.repeat(drawn, 200 // fitted, axis=1)
         dt["simulated"]["mean"] = xr.DataArray(drawn, dims=("dataset", "group"))
         dt.attrs["simulate"] = "posterior"

@@ -151,8 +151,6 @@ def test_a_mean_field_fit_brings_its_model(result, model):
         q = stats.norm(group.mean.eval()[0], group.std.eval()[0])
     found = bdmc.distance(result, {"fit": fitted, "same": q}, random_seed=1)
     assert close(found.loc["fit"], found.loc["same", "value"].to_dict())
-    again = bdmc.distance(result, {"fit": fitted}, random_seed=1)
-    assert (again["value"] == found.loc[["fit"], "value"]).all()
 
 
 def test_a_density_that_is_zero_somewhere(tables):
@@ -178,7 +176,7 @@ def test_where_no_log_ml_can_be_trusted(result, model):
 
 def test_bad_input_is_named(result, model):
     def refused(message, dt=result, q=EXACT, error=ValueError, **options):
-        with pytest.raises(error, match=message):
+        with interpreted(), pytest.raises(error, match=message):
             bdmc.distance(dt, q, **({"model": model} | options))
 
     refused("confidence must lie between", confidence=95)
