@@ -144,7 +144,7 @@ FAULTS = [
         "runs on one data set count as independent", "estimators/sandwich.py",
         "np.array([row.mean() for row in rows])\n    return float(sample.mean())",
         "np.concatenate(rows)\n    return float(sample.mean())",
-        "estimators/test_divergence.py results/test_summary.py",
+        "estimators/test_divergence.py",
     ),
     Fault(
         "every rank of a certified bound spends all of δ", "estimators/certified.py",
@@ -173,7 +173,7 @@ FAULTS = [
         "posterior draws ignore the weights of runs", "results/write.py",
         "weights = np.exp(log_softmax(log_weights))",
         "weights = np.exp(log_softmax(0.0 * log_weights))",
-        "call/test_sampling.py results/test_expectation.py",
+        "call/test_sampling.py results/test_convert.py",
     ),
     Fault(
         "Bayes factors have the sign of their reciprocals", "results/compare.py",
@@ -201,7 +201,7 @@ FAULTS = [
         "a spin of a lattice has the wrong neighbour", "testbeds/lattice_kernels.py",
         "below, above = colours[(x + 1) % side, y], colours[x - 1, y]",
         "below, above = colours[(x + 1) % side, y], colours[x, y - 1]",
-        "testbeds/lattice",
+        "testbeds/test_tempering.py",
     ),
     Fault(
         "the prior of a unit of an RBM is tempered", "testbeds/rbm_kernels.py",
