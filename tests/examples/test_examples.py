@@ -197,3 +197,27 @@ def test_ising(tmp_path):
         bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
     ]
     assert gaps[0] > gaps[1] > 0
+
+
+@pytest.mark.slow
+def test_approximations(story, tmp_path, monkeypatch):
+    """A mean field is too narrow; the divergences and the slopes say so."""
+    fit = pm.fit
+    monkeypatch.setattr(pm, "fit", lambda n, **options: fit(6000, **options))
+    found = story("approximations")
+    value, slopes = found["table"]["value"], found["slopes"]
+    assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
+    assert slopes["mean field"].std() < 0.7 * slopes["NUTS"].std()
+    assert pictures(tmp_path, "approximations")
+    assert "images/approximations.png" in page_of("advi")
+
+
+@pytest.mark.slow
+def test_tenth_estimator(tmp_path):
+    """A bridge without a path is further off than annealing."""
+    module = example("tenth_estimator")
+    model = module.Clustering(8, n=30, size=10)
+    result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
+    rmse = module.study.standings(result)["rmse"].droplevel("budget")
+    assert rmse["bridge"] > 1 > rmse["population"]
+    assert pictures(tmp_path, "tenth_estimator")
