@@ -4,9 +4,7 @@ Read a parent and its mutants side by side to learn what goes wrong in practice;
 ``python -m tests.testing.mutants`` to see which check catches what, and how fast.
 """
 
-from tests.testing.mutants import coordinates as coordinates
-from tests.testing.mutants import evidence as evidence
-from tests.testing.mutants import hamiltonian as hamiltonian
-from tests.testing.mutants import models as models
-from tests.testing.mutants import walks as walks
-from tests.testing.mutants.catalogue import MUTANTS as MUTANTS
+from tests.testing.mutants import coordinates, evidence, hamiltonian, models, walks
+from tests.testing.mutants.catalogue import MUTANTS, Mutant
+
+__all__ = ["MUTANTS", "Mutant", "coordinates", "evidence", "hamiltonian", "models", "walks"]

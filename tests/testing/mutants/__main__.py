@@ -11,6 +11,8 @@ import numpy as np
 from tests.testing.mutants import MUTANTS
 from tests.testing.mutants.catalogue import Mutant
 
+__all__ = ["main"]
+
 MATRIX = "Which check sees which fault"
 RATES = "How often and how fast"
 SAMPLERS = ["check_invariance", "check_exact_rank", "check_geweke", "check_sampler"]
@@ -73,13 +75,17 @@ def _ask(mutant: Mutant, check: str, seed: int) -> dict:
 
 def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
     """A row for each mutant, a column for each check, by the first seed."""
+    found = {(each["mutant"], each["check"]): each for each in answers if each["seed"] == 0}
     head = ["mutant", "what is wrong", *(name.removeprefix("check_") for name in SAMPLERS), "other"]
     rows = []
     for mutant in mutants:
-        own = [a for a in answers if a["mutant"] == mutant.name and a["seed"] == 0]
-        cells = {answer["check"]: _cell(answer) for answer in own}
-        columns = [cells.pop(check, "") for check in SAMPLERS]
-        other = [f"{check.removeprefix('check_')}: {cell}" for check, cell in cells.items()]
+        cells = {name: _cell(answer) for (of, name), answer in found.items() if of == mutant.name}
+        other = [
+            f"{check.removeprefix('check_')}: {cell}"
+            for check, cell in cells.items()
+            if check not in SAMPLERS
+        ]
+        columns = [cells.get(check, "") for check in SAMPLERS]
         rows.append([f"`{mutant.name}`", mutant.fault, *columns, *(other or [""])])
     return _table(head, rows)
 
@@ -87,21 +93,24 @@ def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
 def _cell(answer: dict) -> str:
     """Cost in bold where the fault was found, and the evidence."""
     caught = f"passed, {answer['cost']}" if answer["passed"] else f"**{answer['cost']}**"
-    return f"{caught} ({answer['kind'][0]} = {answer['evidence']:.1g})"
+    letter = answer["kind"][0]
+    return f"{caught} ({letter} = {answer['evidence']:.1g})"
 
 
 def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
     """Return how many seeds found each mutant, by the quickest check."""
-    head = ["mutant", "check", "caught", "median cost", "largest", "median CPU s", "largest"]
     rows = []
     for mutant in mutants:
         own = [a for a in answers if (a["mutant"], a["check"]) == (mutant.name, mutant.seen_by)]
         if own:
             caught = sum(not each["passed"] for each in own)
             costs, seconds = ([each[name] for each in own] for name in ("cost", "cpu_seconds"))
-            numbers = f"{np.median(costs):.0f}", max(costs), f"{np.median(seconds):.1f}"
-            row = [f"`{mutant.name}`", mutant.seen_by, f"{caught} of {len(own)}", *numbers]
-            rows.append([*row, f"{max(seconds):.1f}"])
+            rows.append([
+                f"`{mutant.name}`", mutant.seen_by, f"{caught} of {len(own)}",
+                f"{np.median(costs):.0f}", max(costs), f"{np.median(seconds):.1f}",
+                f"{max(seconds):.1f}",
+            ])  # fmt: skip
+    head = ["mutant", "check", "caught", "median cost", "largest", "median CPU s", "largest"]
     return _table(head, rows)
 
 
@@ -116,9 +125,12 @@ def _replace_table(page: Path, title: str, table: str) -> None:
     before, heading, after = page.read_text().partition(f"## {title}\n")
     if not heading:
         raise ValueError(f"{page}: there is no section {title!r}.")
-    text, _, rest = after.partition("\n|")
-    _, gap, following = rest.partition("\n\n")  # which ends the table
-    page.write_text(f"{before}{heading}{text}\n{table}\n{gap[1:]}{following}")
+    lines = after.split("\n")
+    inside = [i for i, line in enumerate(lines) if line.startswith("|")]
+    end = next((i for i, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    inside = [i for i in inside if i < end]
+    lines[inside[0] : inside[-1] + 1] = [table]
+    page.write_text(before + heading + "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One coordinate at a time: conditionals, and walks on whole numbers."""
+"""One coordinate at a time: slices, conditionals, and walks on whole numbers."""
 
 import numpy as np
 
@@ -14,6 +14,49 @@ from tests.testing.mutants.trials import (
     three_categories,
     tossed,
 )
+
+__all__ = [
+    "BinaryFlips",
+    "Conjugate",
+    "HeatBath",
+    "IntegerWalk",
+    "MetropolizedGibbs",
+    "NormalGibbs",
+    "ShortWalk",
+    "Slice",
+]
+
+
+class Slice(VectorSampler):
+    """Steps out and shrinks (Neal 2003), along one coordinate at random."""
+
+    width = 1.0
+
+    def log_uniform(self):
+        return np.log(self.rng.random())
+
+    def move(self, q):
+        axis = np.eye(q.size)[self.rng.integers(q.size)]
+        level = self.log_p(q) + self.log_uniform()
+        left = -self.width * self.rng.random()
+        right = left + self.width
+        while self.log_p(q + left * axis) > level:
+            left -= self.width
+        while self.log_p(q + right * axis) > level:
+            right += self.width
+        while True:
+            shift = self.rng.uniform(left, right)
+            if self.log_p(q + shift * axis) > level:
+                return q + shift * axis
+            left, right = (shift, right) if shift < 0 else (left, shift)
+
+
+@mutant_of(Slice, of_sampler(sum_of_two), seen_by="check_invariance")
+class Decadic(Slice):
+    """The level of the slice uses log₁₀ u instead of the natural logarithm of u."""
+
+    def log_uniform(self):
+        return super().log_uniform() / np.log(10)
 
 
 class NormalGibbs(VectorSampler):
@@ -95,7 +138,14 @@ def with_value(q, i, value):
     return new
 
 
-class HeatBath(VectorSampler):
+class DiscreteSampler(VectorSampler):
+    """A sampler of whole numbers."""
+
+    def accepts(self, log_ratio):
+        return np.log(self.rng.random()) < log_ratio
+
+
+class HeatBath(DiscreteSampler):
     """Draws variables of three categories in turn from their conditionals."""
 
     def conditional(self, q, i):
@@ -142,7 +192,7 @@ class Renormalised(MetropolizedGibbs):
         return np.log1p(-probability[old]) - np.log1p(-others[new] / others.sum())
 
 
-class BinaryFlips(VectorSampler):
+class BinaryFlips(DiscreteSampler):
     """Metropolis that proposes to flip a bit with probability 0.8, each in turn."""
 
     flip = 0.8
@@ -166,7 +216,7 @@ class Alternating(BinaryFlips):
     flip = 1.0
 
 
-class IntegerWalk(VectorSampler):
+class IntegerWalk(DiscreteSampler):
     """Metropolis with a rounded normal proposal; log p is −∞ below zero."""
 
     def propose(self, q):
@@ -193,7 +243,7 @@ class FoldedAtZero(IntegerWalk):
         return abs(super().propose(q))
 
 
-class ShortWalk(VectorSampler):
+class ShortWalk(DiscreteSampler):
     """Metropolis on whole numbers with uniform proposals that reach a fixed number of places."""
 
     reach = 1

@@ -1,11 +1,18 @@
-"""Hamiltonian Monte Carlo with a fixed length, and with a tree (NUTS)."""
+"""Hamiltonian Monte Carlo with a fixed length, with a wall, and with a tree (NUTS)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from tests.testing.mutants.catalogue import mutant_of
-from tests.testing.mutants.trials import VectorSampler, of_sampler, sum_of_two
+from tests.testing.mutants.trials import (
+    VectorSampler,
+    of_sampler,
+    positive_mean,
+    sum_of_two,
+)
+
+__all__ = ["HMC", "NUTS", "Walled"]
 
 
 class HMC(VectorSampler):
@@ -43,7 +50,7 @@ class HMC(VectorSampler):
         p = self.draw_momentum(q.size)
         new, new_p = self.trajectory(q, p)
         log_ratio = self.energy(q, p) - self.energy(new, new_p)
-        return new if self.accepts(log_ratio) else q
+        return new if np.log(self.rng.random()) < log_ratio else q
 
 
 @mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
@@ -79,6 +86,23 @@ class PotentialOnly(HMC):
 
     def energy(self, q, p):
         return -self.log_p(q)
+
+
+class Walled(HMC):
+    """HMC where every coordinate is positive: a trajectory bounces off zero (Neal 2011, 5.1)."""
+
+    def drift(self, q, p, time):
+        q, p = super().drift(q, p, time)
+        return abs(q), np.where(q < 0, -p, p)
+
+
+@mutant_of(Walled, of_sampler(positive_mean), seen_by="check_invariance")
+class Folded(Walled):
+    """Wrong reflection at a boundary: the position is reflected, but the momentum is not."""
+
+    def drift(self, q, p, time):
+        q, p = HMC.drift(self, q, p, time)
+        return abs(q), p
 
 
 class State(NamedTuple):
@@ -134,7 +158,7 @@ class NUTS(HMC):
     def join(self, old, new, forward, log_probability):
         """Two neighbouring stretches as one, with the new one's sample at this probability."""
         first, last = (old.first, new.last) if forward else (new.first, old.last)
-        sample = new.sample if self.accepts(log_probability) else old.sample
+        sample = new.sample if np.log(self.rng.random()) < log_probability else old.sample
         along = (last.q - first.q) @ first.p < 0 or (last.q - first.q) @ last.p < 0
         log_weight = np.logaddexp(old.log_weight, new.log_weight)
         return Tree(first, last, sample, log_weight, bool(old.turned or new.turned or along))

@@ -11,6 +11,8 @@ from tests.testing.mutants.catalogue import mutant_of
 from tests.testing.mutants.trials import of_conditional, of_gradient, of_model, of_transform
 from tests.testing.mutants.walks import RandomWalk
 
+__all__ = ["conditional", "correlated", "measured", "misfit", "waiting"]
+
 
 def normal_log_density(value, mean, deviation):
     return pm.logp(pm.Normal.dist(mean, deviation), value)
@@ -18,10 +20,6 @@ def normal_log_density(value, mean, deviation):
 
 def draw_normal(mean, deviation, rng=None, size=None):
     return rng.normal(mean, deviation, size)
-
-
-def draw_too_widely(mean, deviation, rng=None, size=None):
-    return rng.normal(mean, deviation**2, size)
 
 
 def measured(draw_x=draw_normal, draw_y=draw_normal):
@@ -35,13 +33,21 @@ def measured(draw_x=draw_normal, draw_y=draw_normal):
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def wrong_scale():
     """The prior is drawn with its variance as the standard deviation."""
-    return measured(draw_x=draw_too_widely)
+
+    def draw(mean, deviation, rng=None, size=None):
+        return rng.normal(mean, deviation**2, size)
+
+    return measured(draw_x=draw)
 
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def rounded():
     """Prior draws are rounded to one decimal, so single values have a positive probability."""
-    return measured(draw_x=lambda *args, **kwargs: np.round(draw_normal(*args, **kwargs), 1))
+
+    def draw(mean, deviation, rng=None, size=None):
+        return np.round(rng.normal(mean, deviation, size), 1)
+
+    return measured(draw_x=draw)
 
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
@@ -57,26 +63,55 @@ def seeded_anew():
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_invariance")
 def wrong_error():
     """Data are simulated with the variance of their error as its standard deviation."""
-    return measured(draw_y=draw_too_widely)
+
+    def draw(mean, deviation, rng=None, size=None):
+        return rng.normal(mean, deviation**2, size)
+
+    return measured(draw_y=draw)
+
+
+def gamma_log_density(value, shape, rate):
+    return pm.logp(pm.Gamma.dist(shape, rate), value)
+
+
+def draw_gamma(shape, rate, rng=None, size=None):
+    return rng.gamma(shape, 1 / rate, size)
+
+
+def waiting(draw=draw_gamma):
+    """A positive x, and data with a normal error."""
+    with pm.Model() as model:
+        x = pm.CustomDist("x", 2.0, 1.5, logp=gamma_log_density, random=draw, shape=1)
+        pm.Normal("y", x, 0.5, observed=[0.3])
+    return model
+
+
+@mutant_of(waiting, of_model(RandomWalk), seen_by="check_prior_sampler")
+def rate_for_scale():
+    """A Gamma variable is drawn with its rate as the scale."""
+
+    def draw(shape, rate, rng=None, size=None):
+        return rng.gamma(shape, rate, size)
+
+    return waiting(draw)
 
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
 
 
-FACTOR = np.linalg.cholesky(COVARIANCE)
-
-
-def correlated(factor=FACTOR):
+def correlated(draw=None):
     """Two correlated normals, and data on their difference."""
 
     def log_density(value, mean):
         return pm.logp(pm.MvNormal.dist(mean, COVARIANCE), value)
 
-    def draw(mean, rng=None, size=None):
-        return mean + rng.standard_normal((*(size or ()), 2)) @ factor.T
+    def draw_both(mean, rng=None, size=None):
+        return rng.multivariate_normal(mean, COVARIANCE, size)
 
     with pm.Model() as model:
-        x = pm.CustomDist("x", np.zeros(2), logp=log_density, random=draw, signature="(n)->(n)")
+        x = pm.CustomDist(
+            "x", np.zeros(2), logp=log_density, random=draw or draw_both, signature="(n)->(n)"
+        )
         pm.Normal("y", x[0] - x[1], 0.5, observed=0.3)
     return model
 
@@ -84,13 +119,22 @@ def correlated(factor=FACTOR):
 @mutant_of(correlated, of_model(RandomWalk), seen_by="check_prior_sampler")
 def diagonal_only():
     """Off-diagonal dropped: a multivariate normal is drawn with independent elements."""
-    return correlated(np.eye(2))
+
+    def draw(mean, rng=None, size=None):
+        return rng.multivariate_normal(mean, np.diag(np.diag(COVARIANCE)), size)
+
+    return correlated(draw)
 
 
 @mutant_of(correlated, of_model(RandomWalk), seen_by="check_prior_sampler")
 def transposed():
     """A multivariate normal is drawn with the transpose of its Cholesky factor."""
-    return correlated(FACTOR.T)
+
+    def draw(mean, rng=None, size=None):
+        factor = np.linalg.cholesky(COVARIANCE)
+        return mean + rng.standard_normal((*(size or ()), 2)) @ factor
+
+    return correlated(draw)
 
 
 @mutant_of(LogTransform, of_transform, seen_by="check_transform")
@@ -109,12 +153,14 @@ class NoJacobian(LogTransform):
         return pt.zeros_like(value)
 
 
-def misfit(factor=2):
+def misfit(gradient=lambda x: 2 * x):
     """A likelihood by an operation that has its own gradient."""
     x = pt.vector("x", shape=(2,))
-    squares = OpFromGraph(
-        [x], [x**2], pullback=lambda inputs, _, gradients: [factor * inputs[0] * gradients[0]]
-    )
+
+    def pullback(inputs, outputs, output_gradients):
+        return [gradient(inputs[0]) * output_gradients[0]]
+
+    squares = OpFromGraph([x], [x**2], pullback=pullback)
     with pm.Model() as model:
         x = pm.Normal("x", shape=2)
         pm.Normal("y", squares(x).sum(), observed=1.0)
@@ -124,7 +170,7 @@ def misfit(factor=2):
 @mutant_of(misfit, of_gradient, seen_by="check_gradient")
 def halved_gradient():
     """The gradient of x² is x: a sampler that uses it is slow, but its samples are right."""
-    return misfit(factor=1)
+    return misfit(gradient=lambda x: x)
 
 
 def conditional(prior_precision=1.0):

@@ -5,6 +5,7 @@ import numpy as np
 from tests.testing.mutants.catalogue import mutant_of
 from tests.testing.mutants.trials import (
     VectorSampler,
+    event_time,
     known_mean,
     mean_and_scale,
     of_sampler,
@@ -12,6 +13,19 @@ from tests.testing.mutants.trials import (
     scale_of_twenty,
     sum_of_two,
 )
+
+__all__ = [
+    "Inversion",
+    "Langevin",
+    "LongWalk",
+    "Multiplicative",
+    "RandomWalk",
+    "Seconds",
+    "SmallFactors",
+    "SmallSteps",
+    "TemperedTransition",
+    "UniformWalk",
+]
 
 
 class RandomWalk(VectorSampler):
@@ -24,6 +38,9 @@ class RandomWalk(VectorSampler):
 
     def log_ratio(self, new, q):
         return self.log_p(new) - self.log_p(q)
+
+    def accepts(self, log_ratio):
+        return np.log(self.rng.random()) < log_ratio
 
     def move(self, q):
         new = self.propose(q)
@@ -89,6 +106,20 @@ class SharedStream(UniformWalk):
     def streams(self):
         seed = self.rng.integers(2**32)
         return np.random.default_rng(seed), np.random.default_rng(seed)
+
+
+class Seconds(RandomWalk):
+    """Steps of a minute, for times in seconds since 1970."""
+
+    scale = 60.0
+
+
+@mutant_of(Seconds, of_sampler(event_time), seen_by="check_invariance")
+class SinglePrecision(Seconds):
+    """Accumulates in float32, which resolves times of today only to 128 s."""
+
+    def propose(self, q):
+        return super().propose(q).astype("float32").astype("float64")
 
 
 class Multiplicative(RandomWalk):
@@ -178,3 +209,31 @@ class NoVolume(Inversion):
 
     def log_volume(self, q):
         return 0.0
+
+
+class TemperedTransition(RandomWalk):
+    """Walks on p^b up a ladder of flatter densities and down again, as one proposal (Neal 1996)."""
+
+    ladder = (1.0, 0.5, 0.2)
+
+    def walk(self, q, b):
+        new = self.propose(q)
+        return new if self.accepts(b * self.log_ratio(new, q)) else q
+
+    def move(self, q):
+        new, log_ratio = q, 0.0
+        for cold, hot in zip(self.ladder, self.ladder[1:], strict=False):
+            log_ratio += (hot - cold) * self.log_p(new)
+            new = self.walk(new, hot)
+        for cold, hot in zip(self.ladder[-2::-1], self.ladder[:0:-1], strict=True):
+            new = self.walk(new, hot)
+            log_ratio += (cold - hot) * self.log_p(new)
+        return new if self.accepts(log_ratio) else q
+
+
+@mutant_of(TemperedTransition, of_sampler(sum_of_two), seen_by="check_invariance")
+class NotTempered(TemperedTransition):
+    """Wrong β: the weights are those of the temperatures, but all moves are on p itself."""
+
+    def walk(self, q, b):
+        return super().walk(q, 1.0)
