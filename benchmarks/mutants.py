@@ -3,10 +3,13 @@
 Run as ``python benchmarks/mutants.py [--faults NUMBER …] [--docs]``. Every fault is made in a copy
 of the repository. The tests that it is likely to fail are run first, and if all of them pass, all
 quick tests: what `make test` runs. The first failure is shown. Number 0 is no fault, and the tests
-of all faults must pass with it. ``--docs`` puts the table in docs/mutants.md.
+of all faults must pass with it. What has been found is kept in output/mutants.jsonl, and the command
+goes on where it was stopped; delete the file where the package or a test has changed. ``--docs``
+puts the table in docs/mutants.md.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -19,6 +22,7 @@ from typing import NamedTuple
 from common import publish, shown, table
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "output" / "mutants.jsonl"
 
 
 class Fault(NamedTuple):
@@ -239,26 +243,32 @@ def caught_by(copy: Path, fault: Fault) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, nargs="*", default=range(len(FAULTS) + 1))
-    parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--docs", action="store_true")  # for `publish`
     chosen = parser.parse_args()
-    rows = []
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.touch()
+    known = dict(map(json.loads, RESULTS.read_text().splitlines()))
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "output", "_build")
         shutil.copytree(ROOT, copy, ignore=ignored)
-        for number in chosen.faults:
+        for number in set(chosen.faults) - set(known):
             if number == 0:
                 likely = sorted({each for fault in FAULTS for each in fault.tests.split()})
-                failed = first_failure(copy, [f"tests/{each}" for each in likely])
-                assert not failed, f"without a fault: {failed}"
-                continue
-            fault = FAULTS[number - 1]
-            test = caught_by(copy, fault)
-            rows.append(shown([number, fault.title, f"`{test}`" if test else "**no test**"]))
-    if chosen.docs:
-        made_by = "Made by `python benchmarks/mutants.py --docs`."
-        rows = table(["", "fault", "first test that fails"], rows)
-        publish("Faults of the package", made_by, rows, page=ROOT / "docs" / "mutants.md")
+                known[number] = first_failure(copy, [f"tests/{each}" for each in likely])
+                assert not known[number], f"without a fault: {known[number]}"
+            else:
+                known[number] = caught_by(copy, FAULTS[number - 1])
+            with RESULTS.open("a") as file:
+                file.write(json.dumps([number, known[number]]) + "\n")
+    rows = [
+        shown([number, fault.title, f"`{known[number]}`" if known[number] else "**no test**"])
+        for number, fault in enumerate(FAULTS, start=1)
+        if number in known
+    ]
+    made_by = "Made by `python benchmarks/mutants.py --docs`."
+    rows = table(["", "fault", "first test that fails"], rows)
+    publish("Faults of the package", made_by, rows, page=ROOT / "docs" / "mutants.md")
 
 
 if __name__ == "__main__":
