@@ -3,9 +3,9 @@
 Run as ``python benchmarks/mutants.py [--faults NUMBER …] [--docs]``. Every fault is made in a copy
 of the repository. The tests that it is likely to fail are run first, and if all of them pass, all
 quick tests: what `make test` runs. The first failure is shown. Number 0 is no fault, and the tests
-of all faults must pass with it. What has been found is kept in output/mutants.jsonl, and the command
-goes on where it was stopped; delete the file where the package or a test has changed. ``--docs``
-puts the table in docs/mutants.md.
+of all faults must pass with it. What has been found is kept in output/mutants.jsonl, and the
+command goes on where it was stopped; delete the file where the package or a test has changed.
+``--docs`` puts the table in docs/mutants.md.
 """
 
 import argparse
