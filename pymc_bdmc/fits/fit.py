@@ -334,7 +334,7 @@ class Fitting:
             share = min(share / (1 + share), 0.5)
             mixture = mix_references([reference, wider], np.array([1 - share, share]))
             found = draw_weighted(density, mixture, MANY, rng)
-            if not share_beyond(reference, found) > limits.MISSED:
+            if np.isinf(found.variance) or share_beyond(reference, found) <= limits.MISSED:
                 return drawn
             drawn = found
         return drawn
@@ -444,6 +444,7 @@ def part_beyond(
         thetas = location + (np.exp(log_s)[:, None] * (z @ root.T)[:, None]).reshape(-1, n)
         log_p = density.terms(thetas).sum(axis=1) - log_ml
         is_rare = log_p - reference.log_density(thetas) > limits.RARE
+        is_rare &= log_p < np.inf  # a failure of arithmetic
         log_volume = log_sphere + np.linalg.slogdet(root)[1] + n * log_s
         heights = np.where(is_rare, log_p, -np.inf).reshape(rays, points) + log_volume
         masses = np.exp(np.minimum(heights, 300.0)).mean(axis=0)

@@ -65,7 +65,9 @@ class Density(ABC):
         thetas, heights = map(np.array, zip(*self._passed, strict=True))
         # Chosen: with 61 elements instead of 5, the 10 % cut lies 38 nats below the mode, and
         # searches for modes of logistic regressions pass states there that no fit needs to cover.
-        likely = heights >= heights.max() - chdtri(min(thetas.shape[1], 5), 0.1) / 2
+        is_legal = heights < np.inf  # +∞ is a failure of arithmetic
+        highest = heights[is_legal].max(initial=-np.inf)
+        likely = is_legal & (heights >= highest - chdtri(min(thetas.shape[1], 5), 0.1) / 2)
         return thetas[likely], heights[likely]
 
 
