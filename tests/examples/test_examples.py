@@ -208,7 +208,7 @@ def test_approximations(story, tmp_path, monkeypatch):
     value, slopes = found["table"]["value"], found["slopes"]
     assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
     assert slopes["mean field"].std() < 0.7 * slopes["NUTS"].std()
-    assert pictures(tmp_path, "approximations")
+    assert pictures(tmp_path / "output", "approximations")
     assert "images/approximations.png" in page_of("advi")
 
 
