@@ -179,7 +179,7 @@ class Layout:
             np.asarray(points[name], float).reshape(n, part.stop - part.start)
             for name, part in self.parts.items()
         ]
-        return np.concatenate(rows, axis=1)
+        return np.ascontiguousarray(np.concatenate(rows, axis=1))  # as compiled loops read them
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Return the variables of one or many flat θ, by name and in the model's order."""

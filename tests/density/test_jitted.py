@@ -130,3 +130,13 @@ def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
     compiling._cfuncs.clear()
     with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
         _ = JittedDensity(TemperedDensity(model)).without_gradient
+
+
+def test_rows_of_draws_lie_one_after_the_other():
+    """Compiled loops read them so; draws of a single variable may come column by column."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", shape=3).sum(), 1.0, observed=0.0)
+    drawn = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    found = TemperedDensity(model).jitted.ravel_many({"x": drawn})
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, drawn)
