@@ -442,9 +442,8 @@ def part_beyond(
             continue
         log_s = np.linspace(first, last, points)
         thetas = location + (np.exp(log_s)[:, None] * (z @ root.T)[:, None]).reshape(-1, n)
-        log_p = density.terms(thetas).sum(axis=1) - log_ml
+        log_p = density.heights(thetas) - log_ml
         is_rare = log_p - reference.log_density(thetas) > limits.RARE
-        is_rare &= log_p < np.inf  # a failure of arithmetic
         log_volume = log_sphere + np.linalg.slogdet(root)[1] + n * log_s
         heights = np.where(is_rare, log_p, -np.inf).reshape(rays, points) + log_volume
         masses = np.exp(np.minimum(heights, 300.0)).mean(axis=0)

@@ -327,11 +327,10 @@ def share_in_tails(found: NestedReference, density: Density, rare: float, rng: G
     thetas = np.tile(theta, (len(probed), len(z), 1))
     moves = z * deviations(found, centre)[0, probed, None]
     thetas[np.arange(len(probed))[:, None], np.arange(len(z)), found.latent[probed, None]] += moves
-    heights = density.terms(np.concatenate([theta, thetas.reshape(-1, theta.size)])).sum(axis=1)
+    heights = density.heights(np.concatenate([theta, thetas.reshape(-1, theta.size)]))
     drops = (heights[1:] - heights[0]).reshape(len(probed), -1)
     densities = np.exp(np.minimum(drops, 99.0)) / np.sqrt(2 * np.pi)
-    is_rare = (drops + z**2 / 2 > rare) & (drops < np.inf)  # +∞ is a failure of arithmetic
-    densities = np.where(is_rare, densities, 0.0)
+    densities = np.where(drops + z**2 / 2 > rare, densities, 0.0)
     sides = trapezoid(densities.reshape(len(probed), 2, -1), z.reshape(2, -1), axis=2)
     missed = sides.sum(axis=1).mean() * len(found.latent)
     return float(missed / (1 + missed))

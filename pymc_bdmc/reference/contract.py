@@ -32,6 +32,11 @@ class Density(ABC):
     def terms(self, thetas: ndarray) -> ndarray:
         """Return log p and ℓ of every row, shape (rows, 2)."""
 
+    def heights(self, thetas: ndarray) -> ndarray:
+        """Return log p + ℓ of every row, nats; −∞ where it is +∞, since arithmetic fails there."""
+        found = self.terms(thetas).sum(axis=1)
+        return np.where(found < np.inf, found, -np.inf)
+
     @abstractmethod
     def slopes(self, thetas: ndarray) -> tuple[ndarray, ndarray]:
         """Return log p + ℓ of every row, shape (rows,), and its gradient there."""
@@ -51,7 +56,8 @@ class Density(ABC):
     def __call__(self, theta: ndarray) -> tuple[float, ndarray]:
         """Return log p + ℓ of one θ and its gradient, and remember that a search passed it."""
         (value,), (gradient,) = self.slopes(theta[None])
-        self._passed.append((theta.copy(), value))
+        if value < np.inf:
+            self._passed.append((theta.copy(), value))
         return float(value), gradient
 
     def most_likely_passed(self) -> tuple[ndarray, ndarray]:
@@ -65,9 +71,7 @@ class Density(ABC):
         thetas, heights = map(np.array, zip(*self._passed, strict=True))
         # Chosen: with 61 elements instead of 5, the 10 % cut lies 38 nats below the mode, and
         # searches for modes of logistic regressions pass states there that no fit needs to cover.
-        is_legal = heights < np.inf  # +∞ is a failure of arithmetic
-        highest = heights[is_legal].max(initial=-np.inf)
-        likely = is_legal & (heights >= highest - chdtri(min(thetas.shape[1], 5), 0.1) / 2)
+        likely = heights >= heights.max() - chdtri(min(thetas.shape[1], 5), 0.1) / 2
         return thetas[likely], heights[likely]
 
 
