@@ -171,7 +171,7 @@ Y_BLACK_BOX = np.random.default_rng(3).normal(3.0, 0.5, size=40)
 
 @wrap_py([pt.dscalar, pt.dscalar], [pt.dscalar])
 def likelihood_in_python(mean, log_sd):
-    """Of normal values; PyTensor can only call it, and has no gradient."""
+    """Log likelihood of normal values; PyTensor can only call it, and has no gradient."""
     squares = np.sum((Y_BLACK_BOX - mean) ** 2) * np.exp(-2 * log_sd)
     return np.array(-0.5 * squares - len(Y_BLACK_BOX) * (log_sd + 0.5 * np.log(2 * np.pi)))
 

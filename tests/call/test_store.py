@@ -250,7 +250,7 @@ def test_damaged_files_are_computed_again(begun, tasks_run, caplog):
 
 
 def test_damage_of_the_result_is_an_error_for_readers(path, monkeypatch):
-    """Of a bit of the log weights. In the twin the numbers have no checksum."""
+    """One bit of the log weights is wrong. In the twin the numbers have no checksum."""
     monkeypatch.setattr(store.time, "perf_counter", lambda: 0.0)
     dt = xr.DataTree.from_dict({"real": xr.Dataset({"log_weight": ("chain", [-31.3, -30.0])})})
     file, value = path / "result.nc", dt["real"]["log_weight"].values.tobytes()

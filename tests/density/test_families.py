@@ -32,7 +32,7 @@ ELSEWHERE = [
     lambda: pm.CAR.dist(np.zeros(2), 1 - np.eye(2), 0.5, 1),
     lambda: pm.ICAR.dist(1 - np.eye(2)),
 ]
-"""Those that test_corrected.py compares with another formula."""
+"""Fields whose densities test_corrected.py compares with another formula."""
 
 
 @pytest.fixture(autouse=True)

@@ -90,13 +90,13 @@ def test_zeros_that_have_mass_are_kept():
 
 
 def log_gamma_cdf(z, shape):
-    """Of the logarithm of a Gamma variable; by the leading term where exp(z) underflows."""
+    """CDF of the logarithm of a Gamma variable; its leading term where exp(z) underflows."""
     tail = np.exp(shape * np.minimum(z, -300) - special.gammaln(shape + 1))
     return np.where(z < -300, tail, special.gammainc(shape, np.exp(np.clip(z, -300, 300))))
 
 
 def log_odds_cdf(z, a, b):
-    """Of the log-odds of a Beta variable, and likewise at both ends."""
+    """CDF of the log-odds of a Beta variable, likewise at both ends."""
     below, above = (
         np.where(x < -300, np.exp(p * x - special.betaln(p, q)) / p,
                  special.betainc(p, q, special.expit(np.maximum(x, -300))))

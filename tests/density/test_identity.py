@@ -21,7 +21,7 @@ system = System(1.0)
 
 
 def digest_of(source):
-    """Of an object of a new class, as in each process that runs the script."""
+    """Digest of an object of a new class, as each process that runs the script makes it."""
     names = {"__name__": "__main__"}
     exec(source, names)
     return digest(names["system"])

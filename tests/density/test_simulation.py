@@ -65,7 +65,7 @@ def test_the_pair_comes_from_the_joint(regression):
 
 
 def test_hyperparameters_are_held_and_the_rest_is_drawn(regression):
-    """Those of a fit that is given, or made if there is none."""
+    """Hyperparameters come from the given fit, or from one that is made."""
     simulation = FromHyperparameters(idata=fit(scale=[1e-6, 100.0]), burn_in=7, datasets=2)
     pairs = simulation.simulate(regression, 1, None)
     narrow, wide = sorted(pairs, key=lambda pair: pair.point["scale_log__"])

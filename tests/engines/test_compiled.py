@@ -79,7 +79,7 @@ def exact_starts(direction, rng):
 
 
 def log_weights(kernel, direction, backwards, n_fresh=0, table=TABLE):
-    """Of N chains from exact starts, with a few prior draws to move to on the way."""
+    """Log weights of N chains from exact starts; on the way they may move to prior draws."""
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, rng) for _ in range(2)], axis=1)[:, :n_fresh]
     starts = exact_starts(direction, rng)[:, None]

@@ -62,7 +62,7 @@ class System:
         self.tuning = self.engine.pilot(PilotTask(data, np.random.SeedSequence(1)))
 
     def kernel(self, direction):
-        """Whose streams go on from chain to chain, in the order of the direction."""
+        """A kernel whose streams go on from chain to chain, in the order of the direction."""
         kernel = self.engine.kernel(self.tuning)
         kernel = kernel if direction is FORWARD else kernel.reversal()
         kernel.reset(np.random.default_rng(2))

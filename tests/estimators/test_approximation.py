@@ -8,7 +8,7 @@ from pymc_bdmc import estimators as est
 
 TRIALS = 200
 MOST_MISSES = int(stats.binom.isf(1e-4, TRIALS, 0.05))
-"""Of so many 95 % intervals; α = 1e-4 for each of six comparisons, 6e-4 in all."""
+"""Most 95 % intervals that may miss; α = 1e-4 for each of six comparisons, 6e-4 in all."""
 RUNS, PARTICLES = 16, 32
 
 

@@ -107,7 +107,7 @@ def weights(gaussian_work):
 
 
 def test_value_is_the_fixed_point(weights):
-    """Of the two-state weighted histogram equations, iterated; the error is Bennett's."""
+    """It solves the equations of the two-state weighted histogram; the error is Bennett's."""
     pooled, log_z = np.concatenate(weights), 0.0
     for _ in range(500):
         masses = 1 / (weights[0].size + weights[1].size * np.exp(pooled - log_z))

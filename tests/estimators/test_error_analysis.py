@@ -32,7 +32,7 @@ def jarzynski_forward_value(analysis):
 
 
 def test_limits_cover():
-    """Of log Ẑ, since log Z = 0, and not symmetric about it. Twin: half of them."""
+    """They are limits of log Ẑ, since log Z = 0, and not symmetric. Twin: half of them."""
     work, rng = GaussianWork(stds=(1.0,)), np.random.default_rng(2)
     runs = [error_analysis(work.forward(1000, rng)) for _ in range(500)]
     errors = np.array([jarzynski_forward_value(r) for r in runs])

@@ -1,6 +1,6 @@
 """Exponential averages and cumulant expansions, and the tails that their checks look at.
 
-Where intervals cover, and where they are called invalid, is in test_coverage.py.
+Tests in test_coverage.py show that intervals cover unless they are called invalid.
 """
 
 import numpy as np

@@ -18,7 +18,7 @@ GUESS = LOG_Z + np.array([0, 0.3, -0.4, 0.2, 0.5, -0.3])
 
 
 def probabilities(betas):
-    """Of the levels, a row for each temperature."""
+    """Probabilities of the levels, a row for each temperature."""
     return softmax(LOG_PRIOR + betas[:, None] * LEVELS, axis=1)
 
 

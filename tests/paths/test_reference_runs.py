@@ -116,7 +116,7 @@ def test_a_density_without_its_jacobian_is_exposed(monkeypatch):
 
 
 def test_a_reference_fitted_with_the_start_in_view_is_exposed():
-    """Of 4000 starts, 25 runs from each; the twin moves a narrow reference to the start."""
+    """From each of 4000 starts go 25 runs; the twin moves a narrow reference to the start."""
     system, rng = scale(), np.random.default_rng(1)
     starts = system.posterior(rng, 4000)
     narrow = system.shape._replace(scale=np.array([0.4]))

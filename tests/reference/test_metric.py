@@ -41,7 +41,7 @@ def test_exact_for_a_normal_density_but_for_small_directions(normal):
 
 
 def test_without_gradients_clear_directions_are_found():
-    """Of chains that repeat themselves; where there is none, noise is taken for none."""
+    """Chains repeat their states; if no direction is clear, none is made of noise."""
     rng = np.random.default_rng(3)
     independent = np.repeat(rng.normal(size=(32, 5)), 8, axis=0)
     assert not estimate_metric(independent, np.zeros_like(independent)).excess.size

@@ -368,7 +368,7 @@ def test_elements_of_a_covariance_are_in_units_of_its_diagonal(is_fitted):
 
 
 def test_a_share_of_the_prior_bounds_the_weights():
-    """Of a logistic regression that only a prior with heavy tails bounds.
+    """In a logistic regression only a prior with heavy tails bounds the posterior.
 
     Log ML by quadrature is −2.4198. Twin: without the prior weights exceed their bound.
     """

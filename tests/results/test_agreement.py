@@ -22,7 +22,7 @@ X = RNG.multivariate_normal(np.zeros(3), 0.05 * np.eye(3) + 0.95, size=40)
 Y = X @ np.ones(3) + RNG.normal(size=40)
 COVARIANCE = np.linalg.inv(X.T @ X + np.eye(3))
 MEAN, SD = COVARIANCE @ X.T @ Y, np.sqrt(np.diag(COVARIANCE))
-"""Of the coefficients, whose prior is standard normal."""
+"""Moments of the coefficients, whose prior is standard normal."""
 
 
 def regression():

@@ -144,7 +144,7 @@ def test_the_same_data_in_another_form_are_compared_if_the_caller_says_so():
 
 
 def test_arviz_plots_the_table():
-    """By the line in the docstring."""
+    """The line in the docstring of `compare` plots it."""
     table = bdmc.compare({"a": result(-3.0), "b": result(-5.0)})
     line = re.search(r"``(az\.plot_compare\(table.*?\))``", bdmc.compare.__doc__, re.S)[1]
     drawn = eval(line, {"az": az, "table": table})

@@ -66,7 +66,7 @@ Q = log_gamma(20.0, 9.0)
 
 @pytest.fixture(scope="module")
 def tables(result, model):
-    """Of several approximations in one call."""
+    """Tables of several approximations in one call."""
     draws = EXACT.rvs(5000, random_state=1)
     approximations = {
         "exact": EXACT,

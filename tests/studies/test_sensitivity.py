@@ -197,7 +197,7 @@ FRESH, BASE = (Estimate(value, 0.1, "forward average", True, "") for value in (-
 
 @pytest.fixture
 def fresh_run(monkeypatch):
-    """Of a log ML of −2."""
+    """A result of a fresh run, whose log ML is taken to be −2."""
     monkeypatch.setattr(module, "recommended_log_ml", lambda dt: FRESH)
     dt = tree(real=np.linspace(-2.1, -1.9, 16))
     dt["real"].attrs["gradient_evaluations"] = 10

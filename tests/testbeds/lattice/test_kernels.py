@@ -79,7 +79,7 @@ def test_moves_follow_the_transition_matrix_in_the_order_given(
 
 
 def test_lanes_do_not_share_numbers():
-    """Of multispin chains. The broken twin: all words draw the same numbers."""
+    """Multispin chains are independent. The broken twin: all words draw the same numbers."""
     _, system, heat_bath = CASES[1]
     row = np.eye(16)[1]
     for site in ORDER:
