@@ -105,6 +105,6 @@ def test_equal_weights_are_exact(name):
     noise = np.random.default_rng(1).normal(size=120)
     for size in (0.0, 1e-9):
         estimate = ESTIMATORS[name](7.0 + size * noise, 7.0 + size * noise[:100])
-        assert estimate.value == pytest.approx(7.0, abs=1e-8)
+        assert estimate.value == pytest.approx(7.0, abs=1e-9 + 5 * size)  # none is 5 sizes off
         assert estimate.error == pytest.approx(0.0, abs=1e-6)
         assert estimate.valid == (name in ("bar", "histogram", "cumulant combined"))
