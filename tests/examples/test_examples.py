@@ -1,4 +1,4 @@
-"""What the examples show, runs; `make docs` runs them all, so the long ones are slow tests."""
+"""What the examples show, runs; `make docs` runs them all, so most are slow tests here."""
 
 import importlib.util
 import re
@@ -39,9 +39,17 @@ def story(tmp_path, monkeypatch):
     return run
 
 
-def pictures(folder, *names):
-    """Whether all of these pictures were made, and are not empty."""
-    return all((folder / f"{name}.png").stat().st_size > 10_000 for name in names)
+@pytest.fixture
+def shows(tmp_path):
+    """Check that these pictures were made, and that a page has them if it is named."""
+
+    def check(*names, page=""):
+        for name in names:
+            (picture,) = tmp_path.rglob(f"{name}.png")
+            assert picture.stat().st_size > 10_000
+            assert not page or f"images/{name}.png" in page_of(page)
+
+    return check
 
 
 def page_of(name):
@@ -54,28 +62,28 @@ def score(dt, log_ml):
     return abs(value - log_ml) / error
 
 
-def test_first_evidence(story, tmp_path):
+def test_first_evidence(story, shows):
     """What its page says: rows of the table, and the exact numbers beside them."""
     found = story("first_evidence")
     page = page_of("first_evidence")
     for dt, variance in ((found["dt"], 0.25), (found["dt_flat"], 0.0)):
         assert score(dt, found["exact_log_ml"](variance)) < 4
-    for _, row in bdmc.summary(found["dt"]).index:
-        assert f"`{row}`" in page
+    assert all(f"`{row}`" in page for _, row in bdmc.summary(found["dt"]).index)
     assert f"{found['exact_log_ml'](0.25):.3f}".replace("-", "−") in page
-    assert pictures(tmp_path / "output", "first_evidence")
+    shows("first_evidence")
 
 
-def test_eight_schools(story, tmp_path):
+@pytest.mark.slow
+def test_eight_schools(story, shows):
     found = story("eight_schools")
-    assert pictures(tmp_path / "output", "eight_schools")
     for name in ("centred", "non_centred"):
         assert score(found[name], -31.0362) < 4
+    shows("eight_schools")
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # by LOO of an outlier
 @pytest.mark.slow
-def test_which_model(story, tmp_path):
+def test_which_model(story, shows):
     """What its page says: the table, the observation that decides, the averaged prediction."""
     found = story("which_model")
     page = page_of("which_model") + page_of("which_observations")
@@ -88,13 +96,12 @@ def test_which_model(story, tmp_path):
     assert found["decide"]["value"].idxmax() == 6
     assert found["decide"]["value"].idxmin() == 10
     assert float((found["predicted"] < 0).mean()) == pytest.approx(0.012, abs=0.003)
-    assert pictures(tmp_path / "output", "which_model", "which_observations")
     for name in ("which_model", "which_observations"):
-        assert f"images/{name}.png" in page
+        shows(name, page=name)
 
 
 @pytest.mark.slow
-def test_trust(story, tmp_path):
+def test_trust(story, shows):
     """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
     found = story("trust")
     assert (found["nuts"].status, found["advi"].status) == ("good", "bad")
@@ -102,14 +109,11 @@ def test_trust(story, tmp_path):
         bdmc.verdict(found[name]).table.loc["total variation", "value"] for name in ("good", "bad")
     )
     assert good < 0.2 < 0.6 < bad
-    names = [f"trust_{name}" for name in ("agreement", "sandwich", "consistency")]
-    assert pictures(tmp_path / "output", *names)
-    for name in names:
-        assert f"images/{name}.png" in page_of("trust")
+    shows("trust_agreement", "trust_sandwich", "trust_consistency", page="trust")
 
 
 @pytest.mark.slow
-def test_prior_sensitivity(story, tmp_path, monkeypatch):
+def test_prior_sensitivity(story, shows, monkeypatch):
     """The curve is the exact one, and the page says where it crosses that of no effect.
 
     At every other scale, since each is a model to compile.
@@ -125,40 +129,34 @@ def test_prior_sensitivity(story, tmp_path, monkeypatch):
     assert table["valid"].all()
     assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
     assert (table["how"] == "reweighed").sum() >= 5
-    page = page_of("prior_sensitivity")
-    assert "images/prior_sensitivity.png" in page
     turn = optimize.brentq(lambda scale: log_ml(scale) - log_ml(None), 20, 80)
-    assert f"exactly, at {turn:.1f}" in page
-    assert pictures(tmp_path / "output", "prior_sensitivity")
+    assert f"exactly, at {turn:.1f}" in page_of("prior_sensitivity")
+    shows("prior_sensitivity", page="prior_sensitivity")
 
 
-def test_evidence_gallery(tmp_path):
+def test_evidence_gallery(tmp_path, shows):
     found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
     assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
     table = bdmc.evidence(found["result"], "bar").iloc[0]
     assert abs(table["value"] - found["exact"]["simulated"]) < 4 * table["error"]
-    for name in ("work", "estimators", "convergence", "error_analysis"):
-        assert pictures(tmp_path, name)
-        assert f"images/{name}.png" in page_of("gallery")
+    shows("work", "estimators", "convergence", "error_analysis", page="gallery")
 
 
-def test_discrete_mixture(story, tmp_path):
-    found = story(
-        "discrete_mixture", simulate=bdmc.FromPrior(datasets=1), chains=48, temperatures=150
-    )
+@pytest.mark.slow
+def test_discrete_mixture(story, shows):
+    found = story("discrete_mixture")
     for spread, dt in found["results"].items():
         assert score(dt, found["exact_log_ml"](spread)) < 4
-    assert pictures(tmp_path / "output", "discrete_mixture")
+    shows("discrete_mixture")
 
 
-def test_step_method_on_trial(tmp_path):
-    module = example("step_method_on_trial")
-    found = module.main(chains=400, temperatures=50, folder=str(tmp_path))
+@pytest.mark.slow
+def test_step_method_on_trial(tmp_path, shows):
+    found = example("step_method_on_trial").main(folder=str(tmp_path))
     passed = {name: report.passed for name, (report, _) in found.items()}
     assert passed == {"Langevin": True, "Uncorrected": False}
-    assert abs(found["Langevin"][1]) < 4
-    assert abs(found["Uncorrected"][1]) > 4
-    assert pictures(tmp_path, "step_method_on_trial")
+    assert abs(found["Langevin"][1]) < 4 < abs(found["Uncorrected"][1])
+    shows("step_method_on_trial")
 
 
 def test_blackjax_on_trial():
@@ -175,32 +173,32 @@ def test_blackjax_on_trial():
     ]
 
 
-def test_logistic_regression(story, tmp_path):
-    simulate = bdmc.FromHyperparameters("spread", datasets=2, burn_in=50)
-    dt = story("logistic_regression", simulate=simulate, chains=6, temperatures=40)["dt"]
+@pytest.mark.slow
+def test_logistic_regression(story, shows):
+    dt = story("logistic_regression")["dt"]
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
-    assert pictures(tmp_path / "output", "logistic_regression")
+    shows("logistic_regression")
 
 
-def test_partition_function(tmp_path):
+def test_partition_function(tmp_path, shows):
     found = example("partition_function").main(hidden=8, epochs=10, folder=str(tmp_path))
-    assert pictures(tmp_path, "tempering")
     for table in (found["annealed"], found["table"].droplevel([0, 1]).loc[["RTS", "MBAR"]]):
         assert ((table["value"] - found["exact"]).abs() < 4 * table["error"]).all()
+    shows("tempering")
 
 
-def test_ising(tmp_path):
+def test_ising(tmp_path, shows):
     results = example("ising").main(temperatures=(20, 100), folder=str(tmp_path))
-    assert pictures(tmp_path, "ising_hysteresis")
-    gaps = [
+    few, many = (
         bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
-    ]
-    assert gaps[0] > gaps[1] > 0
+    )
+    assert few > many > 0
+    shows("ising_hysteresis")
 
 
 @pytest.mark.slow
-def test_approximations(story, tmp_path, monkeypatch):
+def test_approximations(story, shows, monkeypatch):
     """A mean field is too narrow; the divergences and the slopes say so."""
     fit = pm.fit
     monkeypatch.setattr(pm, "fit", lambda n, **options: fit(6000, **options))
@@ -208,16 +206,15 @@ def test_approximations(story, tmp_path, monkeypatch):
     value, slopes = found["table"]["value"], found["slopes"]
     assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
     assert slopes["mean field"].std() < 0.7 * slopes["NUTS"].std()
-    assert pictures(tmp_path / "output", "approximations")
-    assert "images/approximations.png" in page_of("advi")
+    shows("approximations", page="advi")
 
 
 @pytest.mark.slow
-def test_tenth_estimator(tmp_path):
+def test_tenth_estimator(tmp_path, shows):
     """A bridge without a path is further off than annealing."""
     module = example("tenth_estimator")
     model = module.Clustering(8, n=30, size=10)
     result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
     rmse = module.study.standings(result)["rmse"].droplevel("budget")
     assert rmse["bridge"] > 1 > rmse["population"]
-    assert pictures(tmp_path, "tenth_estimator")
+    shows("tenth_estimator")
