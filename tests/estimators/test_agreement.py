@@ -1,8 +1,8 @@
 """Draws that differ from weighted particles are called bad, and sound draws seldom are.
 
-Elements stand for replicates: ten of them are a posterior of ten elements, thirty hypotheses. Sound
-draws may be called bad in 1 of 200. Of 100 posteriors at most 5 may be: P(more | 1/200) < 1e-4, so
-that all comparisons together have α < 1e-3. Where 1 in 10 are, a test fails with a power of 95 %.
+Elements stand for replicates: five of them are a posterior, with fifteen hypotheses. Sound draws
+may be called bad in 1 of 200. Of 100 posteriors at most 5 may be: P(more | 1/200) < 1e-4, so that
+all comparisons together have α < 1e-3. Where 1 in 10 are, a test fails with a power of 94 %.
 """
 
 import numpy as np
@@ -14,9 +14,10 @@ from pymc_bdmc.estimators import compare_draws, copies, differing_directions
 from pymc_bdmc.estimators.agreement import batch_variance
 from tests.models import SIGMAS
 
-POSTERIORS, ROWS, MOST_BAD = 100, 10, 5
+POSTERIORS, ROWS = 100, 5
 N = POSTERIORS * ROWS
-RUNS = (16, 64)
+MOST_BAD = binom.isf(1e-4, POSTERIORS, 1 / 200)
+RUNS = (16, 32)
 ONES = np.ones(RUNS)
 
 
@@ -35,35 +36,33 @@ LAWS = {
 }
 
 
-def bad_posteriors(found):
-    """Number of posteriors of which an element is called bad."""
-    return (found.status(3 * ROWS) == "bad").reshape(-1, ROWS).any(axis=1).sum()
+def posteriors_with(rows):
+    """Return the number of posteriors of which a row is so."""
+    return rows.reshape(POSTERIORS, -1).any(axis=1).sum()
 
 
-def test_the_bar_is_as_stated():
-    assert binom.sf(MOST_BAD, POSTERIORS, 1 / 200) < 1e-4
-    assert binom.sf(MOST_BAD, POSTERIORS, 1 / 10) > 0.94
+def bad_posteriors(draws, particles, weights=ONES):
+    return posteriors_with(compare_draws(draws, particles, weights).status(3 * ROWS) == "bad")
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_sound_draws_of_any_law_are_seldom_called_bad(law):
     rng = np.random.default_rng(11)
-    draws, particles = LAWS[law]((4, 250, N), rng), LAWS[law]((*RUNS, N), rng)
+    draws, particles = LAWS[law]((4, 100, N), rng), LAWS[law]((*RUNS, N), rng)
+    assert bad_posteriors(draws, particles) <= MOST_BAD
     found = compare_draws(draws, particles, ONES)
-    assert bad_posteriors(found) <= MOST_BAD
     lower, upper = found.limits(0.95, 3 * ROWS)
-    missed = ((lower > 0) | (upper < 0)).reshape(-1, 3 * ROWS).any(axis=1)
-    assert missed.sum() <= binom.isf(1e-4, POSTERIORS, 0.05)
+    assert posteriors_with((lower > 0) | (upper < 0)) <= binom.isf(1e-4, POSTERIORS, 0.05)
     assert np.isnan(found.estimate[:, 0]).all() == (law == "rare")
 
 
-@pytest.mark.parametrize(("rho", "chains", "draws"), [(0.9, 4, 600), (0.8, 1, 2000)])
+@pytest.mark.parametrize(("rho", "chains", "draws"), [(0.9, 4, 300), (0.8, 1, 1000)])
 def test_sound_draws_of_slow_chains_are_seldom_called_bad(rho, chains, draws):
     """Twin: shuffled in time, the draws look independent."""
     rng = np.random.default_rng(12)
     slow, particles = autoregressive(rho, (chains, draws, N), rng), rng.normal(size=(*RUNS, N))
-    assert bad_posteriors(compare_draws(slow, particles, ONES)) <= MOST_BAD
-    assert bad_posteriors(compare_draws(rng.permuted(slow, axis=1), particles, ONES)) > MOST_BAD
+    shuffled = rng.permuted(slow, axis=1)
+    assert bad_posteriors(slow, particles) <= MOST_BAD < bad_posteriors(shuffled, particles)
 
 
 def test_runs_of_unequal_weight_are_clusters():
@@ -71,10 +70,9 @@ def test_runs_of_unequal_weight_are_clusters():
     rng = np.random.default_rng(13)
     weights = np.exp(1.5 * rng.normal(size=(16, 1))) * ONES
     particles = 0.4 * rng.normal(size=(16, 1, N)) + np.sqrt(0.84) * rng.normal(size=(*RUNS, N))
-    draws = rng.normal(size=(4, 250, N))
-    assert bad_posteriors(compare_draws(draws, particles, weights)) <= MOST_BAD
+    draws = rng.normal(size=(4, 100, N))
     alone = particles.reshape(-1, 1, N), weights.reshape(-1, 1)
-    assert bad_posteriors(compare_draws(draws, *alone)) > MOST_BAD
+    assert bad_posteriors(draws, particles, weights) <= MOST_BAD < bad_posteriors(draws, *alone)
 
 
 def test_every_functional_has_an_error_of_its_own():
@@ -83,93 +81,81 @@ def test_every_functional_has_an_error_of_its_own():
     The twin gives the distance the error of the mean.
     """
     rng = np.random.default_rng(14)
-    half, particles = rng.normal(size=(4, 120, 150)), rng.normal(size=(64, 256, 150))
-    draws = np.stack([half, -half], axis=2).reshape(4, 240, 150)
-    found = compare_draws(draws, particles, np.ones((64, 256)))
-    assert np.median(found.error[:, 2]) > 0.01
+    half, particles = rng.normal(size=(4, 60, 150)), rng.normal(size=(32, 128, 150))
+    draws = np.stack([half, -half], axis=2).reshape(4, 120, 150)
+    found = compare_draws(draws, particles, np.ones((32, 128)))
     score = found.estimate[:, :2] / found.error[:, :2]
     assert (np.abs(score) > 3.3).mean(axis=0).max() < 0.01
     exact = batch_variance(draws)  # of the mean: it is known exactly, but for rounding
     assert exact.max() < 1e-20
-    as_of_mean = np.sqrt(exact + 0.25 / (64 * 256))
+    as_of_mean = np.sqrt(exact + 0.25 / (32 * 128))
     critical = 1.63  # Kolmogorov's, at 1 %
     assert (found.estimate[:, 2] / (2 * as_of_mean) > critical).mean() > 0.3
     assert (found.limits(0.99, 1)[0][:, 2] > 0).mean() < 0.02
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "least"),
+    ("change", "status"),
     [
-        (lambda x: x, "good", 0.95),
-        (lambda x: x + 0.25, "bad", 0.95),
-        (lambda x: 0.8 * x, "bad", 0.95),
-        (lambda x: 1.2 * x, "bad", 0.95),
-        (lambda x: np.sign(x) + 0.1 * x, "bad", 1.0),
+        (lambda x: x, "good"),
+        (lambda x: x + 0.25, "bad"),
+        (lambda x: 0.8 * x, "bad"),
+        (lambda x: 1.2 * x, "bad"),
+        (lambda x: np.sign(x) + 0.1 * x, "bad"),
     ],
     ids=["sound", "shift", "narrow", "wide", "another shape"],
 )
-def test_what_is_off_by_a_quarter_deviation_or_a_fifth_is_caught(change, status, least):
-    """One of ten elements is off, with thousands of effective draws and particles."""
+def test_what_is_off_by_a_quarter_deviation_or_a_fifth_is_caught(change, status):
+    """At least 95 % of elements are, one of ten each, by thousands of draws and particles."""
     rng = np.random.default_rng(15)
-    draws, particles = rng.normal(size=(4, 750, 300)), rng.normal(size=(16, 96, 300))
-    found = compare_draws(change(draws), particles, np.ones((16, 96))).status(3 * ROWS)
-    assert (found == status).mean() >= least
-    assert status == "good" or (found == "good").sum() <= binom.isf(1e-3, 300, 0.05)
+    draws, particles = rng.normal(size=(4, 750, 60)), rng.normal(size=(16, 96, 60))
+    found = compare_draws(change(draws), particles, np.ones((16, 96))).status(30)
+    assert (found == status).mean() >= 0.95
 
 
-def test_chains_that_contradict_each_other_are_bad():
-    """Three chains lie in one mode and one in another, which does not show the share of a mode."""
+@pytest.mark.parametrize("spread", [1e-6, 1.0])
+def test_chains_that_contradict_each_other_are_bad(spread):
+    """One chain lies in another mode, far off or stuck: it does not show the share of a mode."""
     rng = np.random.default_rng(17)
-    draws, particles = rng.normal(size=(4, 1000, 1)), rng.normal(size=(*RUNS, 1))
-    draws[:3] += 6
-    particles += 6 * (rng.random((*RUNS, 1)) < 0.5)
+    draws, particles = rng.normal(size=(4, 1000, 20)), rng.normal(size=(*RUNS, 20))
+    draws[:3, :, 0] += 6
+    particles[..., 0] += 6 * (rng.random(RUNS) < 0.5)
+    draws[2, :, 7] = 400 + spread * draws[2, :, 7]
     found = compare_draws(draws, particles, ONES)
-    assert found.rhat > 1.5
-    assert found.status(3).tolist() == ["bad"]
-    np.testing.assert_allclose(found.ends, [[0, 6]], atol=SIGMAS * 0.03)
-    assert compare_draws(draws[:3, :40], particles, ONES).status(3).tolist() == ["open"]
+    assert np.flatnonzero(found.status(60) == "bad").tolist() == [0, 7]
+    assert (found.rhat[[0, 7]] > 1.5).all()
+    np.testing.assert_allclose(found.ends[0], [0, 6], atol=SIGMAS * 0.03)
+    assert found.away[7] == pytest.approx(400, rel=0.1)
+    assert found.reach[7] < 40
+    few = compare_draws(draws[:3, :40, :1], particles[..., :1], ONES)
+    assert few.status(3).tolist() == ["open"]
 
 
-@pytest.mark.parametrize("rho", [0.9, 0.99])
-def test_slow_chains_seldom_contradict_each_other(rho):
-    """Chains of 500 draws are worth 26 and 2.5; at most 1 in 800 posteriors may have some that do.
+def test_slow_chains_seldom_contradict_each_other():
+    """Chains of 300 draws are worth 1.5; at most 1 in 800 posteriors may have some that do.
 
     P(more than 2 of 100) = 3e-4. The twin is shuffled in time, so that draws look independent.
     """
     rng = np.random.default_rng(25)
-    draws, particles = autoregressive(rho, (4, 500, N), rng), rng.normal(size=(4, 8, N))
+    draws, particles = autoregressive(0.99, (4, 300, N), rng), rng.normal(size=(4, 8, N))
+    right, twin = (
+        posteriors_with(compare_draws(each, particles, np.ones((4, 8))).contradicts)
+        for each in (draws, rng.permuted(draws, axis=1))
+    )
+    assert right <= 2 < twin
 
-    def contradicting(draws):
-        found = compare_draws(draws, particles, np.ones((4, 8)))
-        return found.contradicts.reshape(-1, ROWS).any(axis=1).sum()
 
-    assert contradicting(draws) <= 2 < contradicting(rng.permuted(draws, axis=1))
-
-
-@pytest.mark.parametrize("law", ["normal", "cauchy", "lognormal"])
+@pytest.mark.parametrize("law", ["normal", "cauchy"])
 def test_chains_that_never_move_are_seldom_far_off(law):
     """Each chain stays at one posterior draw. The twin's draws lie 1000 times as far out."""
-    rng, far, twin = np.random.default_rng(23), 0, False
-    for _ in range(200):
+    rng, far, twin = np.random.default_rng(23), 0, 0
+    for _ in range(POSTERIORS):
         particles = LAWS[law]((16, 32, 5), rng)
         draws = np.repeat(LAWS[law]((4, 1, 5), rng), 25, axis=1)
-        far += compare_draws(draws, particles, np.ones((16, 32))).is_far.any()
-        if not twin:
-            twin = compare_draws(1000 * draws, particles, np.ones((16, 32))).is_far.any()
-    assert far <= binom.isf(1e-4, 200, 1 / 400)
+        far += compare_draws(draws, particles, ONES).is_far.any()
+        twin = twin or compare_draws(1000 * draws, particles, ONES).is_far.any()
+    assert far <= binom.isf(1e-4, POSTERIORS, 1 / 400)
     assert twin
-
-
-@pytest.mark.parametrize("spread", [1e-6, 1.0])
-def test_a_chain_that_lies_far_off_is_bad_whatever_the_others_do(spread):
-    rng = np.random.default_rng(24)
-    draws, particles = rng.normal(size=(4, 500, 20)), rng.normal(size=(*RUNS, 20))
-    draws[2, :, 7] = 400 + spread * draws[2, :, 7]
-    found = compare_draws(draws, particles, ONES)
-    assert np.flatnonzero(found.status(69) == "bad").tolist() == [7]
-    assert found.rhat[7] > 1.5
-    assert found.away[7] == pytest.approx(400, rel=0.1)
-    assert found.reach[7] < 40
 
 
 def test_constants_are_the_same_or_not():
@@ -188,20 +174,19 @@ def test_directions_show_a_wrong_correlation():
     rng = np.random.default_rng(19)
     covariance = np.eye(10) + 0.5 * (1 - np.eye(10))
     related = rng.multivariate_normal(np.zeros(10), covariance, size=(4, 500))
-    particles = rng.normal(size=(*RUNS, 10))
-    assert "bad" not in compare_draws(related, particles, ONES).status(39)
-    directions, found = differing_directions(related, particles, ONES)
+    particles = rng.normal(size=(16, 64, 10))
+    assert "bad" not in compare_draws(related, particles, np.ones((16, 64))).status(39)
+    directions, found = differing_directions(related, particles, np.ones((16, 64)))
     assert found.status(39)[0] == "bad"
     assert abs(directions[:, 0].sum()) > 0.9 * np.sqrt(10) * np.linalg.norm(directions[:, 0])
     bad = twin = 0
-    for _ in range(100):
-        draws, particles = rng.normal(size=(4, 250, 60)), rng.normal(size=(*RUNS, 60))
+    for _ in range(40):
+        draws, particles = rng.normal(size=(4, 100, 60)), rng.normal(size=(*RUNS, 60))
         directions, found = differing_directions(draws, particles, ONES)
         bad += "bad" in found.status(3 * 63)
         same = compare_draws(draws[::2] @ directions, particles[::2] @ directions, ONES[::2])
         twin += "bad" in same.status(3 * 63)
-    assert bad <= binom.isf(1e-4, 100, 1 / 200)
-    assert twin > 50
+    assert bad <= binom.isf(1e-4, 40, 1 / 200) < 20 < twin
 
 
 def in_turn(rng):
@@ -212,23 +197,13 @@ def in_turn(rng):
     return moves[None]
 
 
-SHAPE = (2, 500, 2)
-
-
 @pytest.mark.parametrize(
     ("draw", "number"),
     [
-        (lambda rng: rng.normal(size=SHAPE).round(1), 1),  # rounded, which is no copy
-        (
-            lambda rng: np.vectorize(lambda x: float(f"{x:.3g}"))(
-                np.exp(2 * rng.normal(size=SHAPE))
-            ),
-            1,
-        ),
-        (lambda rng: np.repeat(rng.normal(size=SHAPE), 5, axis=1), 1),  # rejections
-        (lambda rng: np.tile(rng.normal(size=SHAPE).astype(np.float32), (1, 5, 1)), 5),
+        (lambda rng: rng.normal(size=(2, 500, 2)).round(1), 1),  # rounded, which is no copy
+        (lambda rng: np.repeat(rng.normal(size=(2, 500, 2)), 5, axis=1), 1),  # rejections
         (lambda rng: rng.permuted(np.tile(rng.normal(size=(2, 500, 1)), (1, 5, 1)), axis=1), 5),
-        (lambda rng: np.tile(in_turn(rng), (1, 10, 1)), 10),
+        (lambda rng: np.tile(in_turn(rng).astype(np.float32), (1, 10, 1)), 10),
     ],
 )
 def test_copies_are_counted(draw, number):
