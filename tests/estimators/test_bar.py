@@ -64,17 +64,17 @@ def test_tight_works_that_overlap_must_keep_to_crooks_relation():
 
 @pytest.mark.parametrize(("std", "n_f", "n_r"), [(0.1, 16, 16), (3.0, 100, 20)])
 def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
-    """The misfit is standard normal: 400 replicates, α = 5e-4 a mean and 1e-3 a variance.
+    """The misfit is standard normal: 200 replicates, α = 5e-4 a mean and 1e-3 a variance.
 
     Broken twin: one nat is added to every reverse weight, which BAR's equation absorbs.
     """
     work, rng = GaussianWork(stds=(std,)), np.random.default_rng(12)
-    pairs = [(work.forward(n_f, rng), work.reverse(n_r, rng)) for _ in range(400)]
+    pairs = [(work.forward(n_f, rng), work.reverse(n_r, rng)) for _ in range(200)]
     for shift, holds in ((0.0, True), (1.0, False)):
         shifted = [(f, r + shift) for f, r in pairs]
         found = np.array([crooks_misfit(*pair, est.bar(*pair).value) for pair in shifted])
         moments = np.mean(found), np.mean(found**2) - 1
-        bounds = Z_ALPHA / np.sqrt(400) + 0.1, Z_ALPHA * np.sqrt(2 / 400) + 0.1
+        bounds = Z_ALPHA / np.sqrt(200) + 0.1, Z_ALPHA * np.sqrt(2 / 200) + 0.1
         assert all(np.abs(moments) < bounds) is holds
 
 
@@ -100,20 +100,16 @@ def test_overlap_is_its_integral():
 # ---- The histogram ----
 
 
-@pytest.fixture
-def weights(gaussian_work):
-    rng = np.random.default_rng(1)
-    return gaussian_work.forward(300, rng), gaussian_work.reverse(120, rng)
-
-
-def test_value_is_the_fixed_point(weights):
+def test_value_is_the_fixed_point(gaussian_work):
     """It solves the equations of the two-state weighted histogram; the error is Bennett's."""
+    rng = np.random.default_rng(1)
+    weights = gaussian_work.forward(300, rng), gaussian_work.reverse(120, rng)
     pooled, log_z = np.concatenate(weights), 0.0
     for _ in range(500):
         masses = 1 / (weights[0].size + weights[1].size * np.exp(pooled - log_z))
         log_z = np.log(np.sum(masses * np.exp(pooled)) / masses.sum())
     assert log_z == pytest.approx(est.histogram(*weights).value, abs=1e-9)
-    work, rng = GaussianWork(), np.random.default_rng(3)
+    work = GaussianWork()
     pair = work.forward(5000, rng), work.reverse(2000, rng)
     assert est.histogram(*pair).error == pytest.approx(est.bar(*pair).error, rel=0.03)
 
@@ -139,31 +135,21 @@ def test_distributions_obey_crooks_and_match_the_exact_densities():
 def test_posterior_agrees_with_importance_sampling(concentration):
     """Draws are thinned, yet count as a third. Twin: reverse works taken for forward ones."""
     forward, reverse = np.array([-1.0, 0.3, -0.5]), np.array([0.8, 1.0])
-    masses = np.random.default_rng(6).dirichlet(np.full(5, 1 + concentration), size=200_000)
+    masses = np.random.default_rng(6).dirichlet(np.full(5, 1 + concentration), size=50_000)
     log_z = np.log(masses @ np.exp([*forward, *reverse]))
     importance = np.exp(-2 * log_z)
     importance /= importance.sum()
     exact_mean = importance @ log_z
     exact_std = np.sqrt(importance @ (log_z - exact_mean) ** 2)
-    draws = est.histogram_posterior(
-        forward, reverse, draws=5000, concentration=concentration, random_seed=7
-    ).log_z
-    error = exact_std / np.sqrt(5000 / 3)
+    found = est.histogram_posterior(
+        forward, reverse, draws=3000, concentration=concentration, random_seed=7
+    )
+    draws, (lower, upper) = found.log_z, found.interval(0.95)
+    assert lower < exact_mean < upper
+    error = exact_std / np.sqrt(3000 / 3)
     assert abs(draws.mean() - exact_mean) < Z_ALPHA * error
     assert abs(draws.std() - exact_std) < Z_ALPHA * error
     assert abs(draws.mean() - log_z.mean()) > Z_ALPHA * error
-
-
-def test_posterior_agrees_with_maximum_likelihood(weights):
-    posterior, best = (
-        est.histogram_posterior(*weights, draws=2000, random_seed=8),
-        est.histogram(*weights),
-    )
-    assert posterior.estimate.value == pytest.approx(best.value, abs=0.2 * best.error)
-    assert posterior.estimate.error == pytest.approx(best.error, rel=0.1)
-    lower, upper = posterior.interval(0.95)
-    assert lower < best.value < upper
-    assert posterior.estimate.valid
 
 
 def test_zero_and_vast_weights():

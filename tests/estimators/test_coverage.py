@@ -33,38 +33,32 @@ def judged(estimator, pairs):
     ("name", "system", "chains", "least_valid"),
     [
         ("forward average", GaussianWork(stds=(0.2,)), (30, 1), 0.5),
-        ("forward average", GaussianWork(stds=(0.3,)), (100, 1), 0.9),
         ("forward average", GammaWork(shape=20.0, rate=5.0), (1000, 1), 0.5),  # left-skewed
-        ("reverse average", GaussianWork(stds=(0.3,)), (1, 100), 0.9),
         ("reverse average", GammaWork(shape=5.0, rate=5.0), (1, 500), 0.5),  # Pareto tail
         ("cumulant forward", GammaWork(shape=200.0, rate=40.0), (100, 2), 0.6),
-        ("cumulant reverse", GaussianWork(stds=(0.45,)), (2, 200), 0.6),
         ("cumulant combined", GaussianWork(stds=(1.0,)), (300, 300), 0.6),
         ("bar", GaussianWork(stds=(1.5,)), (150, 50), 0.6),
         ("block analysis", GaussianWork(stds=(1.0,)), (1000, 1), 0.9),
     ],
 )
 def test_interval_covers_where_valid(name, system, chains, least_valid):
-    """Valid intervals cover 93-97 %; 2000 intervals of 95 % leave this range with α = 4e-5 each.
+    """Valid intervals cover 92-98 %; 1000 intervals of 95 % leave this range with α = 4e-5 each.
 
     The twin has half the error.
     """
-    valid, covers, halved = judged(ALL[name], pairs_of(system, chains, 2000, 5))
+    valid, covers, halved = judged(ALL[name], pairs_of(system, chains, 1000, 5))
     assert valid.mean() > least_valid
-    assert halved[valid].mean() < 0.93 < covers[valid].mean() < 0.97
+    assert halved[valid].mean() < 0.92 < covers[valid].mean() < 0.98
 
 
 @pytest.mark.parametrize(
     ("name", "system", "chains"),
     [
-        ("forward average", GaussianWork(stds=(3.0,)), (50, 1)),
         ("forward average", GaussianWork(stds=(1.6,)), (100, 1)),
-        ("reverse average", GammaWork(shape=5.0, rate=0.5), (1, 100)),
         ("reverse average", LINEAR(20, correlation=0.5), (1, 100)),
         ("cumulant forward", GammaWork(shape=5.0, rate=0.5), (1000, 2)),
         ("cumulant forward", SYMMETRIC, (2000, 2)),
         ("cumulant reverse", GammaWork(shape=1.0, rate=2.0), (2, 100)),
-        ("cumulant combined", GammaWork(shape=5.0, rate=0.5), (1000, 1000)),
         ("cumulant combined", SPIKE, (1000, 1000)),
         ("bar", GaussianWork(stds=(6.0,)), (200, 200)),
         ("block analysis", GaussianWork(stds=(3.0,)), (2000, 1)),
@@ -90,8 +84,8 @@ def test_few_chains_that_agree_do_not_speak_against_the_other_side(few):
 
 
 def test_both_directions_tell_averages_that_cover_from_those_that_do_not():
-    """Of 300 replicates 97 % and 0 % are valid (α = 1e-8). One direction alone cannot show this."""
-    pairs = pairs_of(BRIDGE(20, correlation=0.5), 100, 300, 12)
+    """Of 150 replicates 97 % and 0 % are valid (α = 1e-4). One direction alone cannot show this."""
+    pairs = pairs_of(BRIDGE(20, correlation=0.5), 100, 150, 12)
     found = [est.compare_estimators(*pair).estimates for pair in pairs]
     for method, covered in ("forward average", True), ("reverse average", False):
         valid, covers, _ = judged(lambda *estimates: estimates[0], [(e[method],) for e in found])

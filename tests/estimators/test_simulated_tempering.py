@@ -35,21 +35,21 @@ def draw(chains, draws, rng, guess=GUESS):
 def test_error_and_bias_of_rts_are_those_of_replicates():
     """Twins: the first temperature is taken to be known, or its visits are left out."""
     rng = np.random.default_rng(2)
-    samples = [draw(10, 20, rng)[0] for _ in range(1000)]
+    samples = [draw(10, 20, rng)[0] for _ in range(500)]
     runs = [est.rao_blackwellized(ell, BETAS, GUESS) for ell in samples]
     assert runs[0].log_z[0] == runs[0].error[0] == 0
     errors = np.array([run.log_z - LOG_Z for run in runs])[:, 1:]
     claimed = np.array([run.error**2 for run in runs])[:, 1:].mean(axis=0)
     spread = errors.var(axis=0)
-    # A variance of 1000 replicates is known to about √(2/1000) = 4.5 %; four of those
-    np.testing.assert_allclose(claimed, spread, rtol=0.18)
+    # A variance of 500 replicates is known to about √(2/500) = 6.3 %; four of those
+    np.testing.assert_allclose(claimed, spread, rtol=0.25)
     bias = np.array([run.bias for run in runs])[:, 1:].mean(axis=0)
     noise = np.sqrt(spread / len(runs))
     assert (np.abs(errors.mean(axis=0) - bias) < Z_ALPHA * noise).all()
     log_c = np.array([log_mean_probabilities(ell, BETAS, GUESS) for ell in samples])
     c = np.exp(log_c)
     alone = (c.var(axis=1, ddof=1) / 10 / c.mean(axis=1) ** 2).mean(axis=0)[1:]
-    assert (np.abs(alone / spread - 1) > 0.2).all()
+    assert (np.abs(alone / spread - 1) > 0.5).all()
     left_out = GUESS + np.log(c.mean(axis=1)) - LOG_Z
     assert abs(left_out[:, -1].mean()) > Z_ALPHA * noise[-1]
 
@@ -70,7 +70,7 @@ def test_sequential_likelihood_joins_runs_with_different_guesses():
     guesses = LOG_Z + rng.normal(0, [[2.0], [0.5], [0.1]], size=(3, 6))
     guesses -= guesses[:, :1]
     values, errors = [], []
-    for _ in range(150):
+    for _ in range(80):
         log_c = [
             log_mean_probabilities(draw(10, n, rng, guess)[0], BETAS, guess)
             for n, guess in zip(draws, guesses, strict=True)
@@ -79,10 +79,10 @@ def test_sequential_likelihood_joins_runs_with_different_guesses():
         values.append(found.log_z[1:] - LOG_Z[1:])
         errors.append(found.error[1:])
     values, errors = np.array(values), np.array(errors)
-    noise = values.std(axis=0) / np.sqrt(150)
+    noise = values.std(axis=0) / np.sqrt(80)
     assert (np.abs(values.mean(axis=0)) < Z_ALPHA * noise + 0.002).all()
-    # four times √(2/150)
-    np.testing.assert_allclose((errors**2).mean(axis=0), values.var(axis=0), rtol=0.46)
+    # four times √(2/80)
+    np.testing.assert_allclose((errors**2).mean(axis=0), values.var(axis=0), rtol=0.63)
     wrong = est.sequential_likelihood(log_c, np.repeat(guesses[:1], 3, axis=0), draws)
     assert abs(wrong.log_z[-1] - LOG_Z[-1]) > 10 * errors[:, -1].mean()
 
@@ -139,16 +139,16 @@ def test_rules_have_their_orders(rule, order):
 
 @pytest.mark.parametrize("weights", ["places", "log_z"])
 def test_error_is_the_spread_of_replicates(weights):
-    """The variance of 400 replicates is known to √(2/400) = 7 %. Twin: another ladder."""
+    """The variance of 200 replicates is known to √(2/200) = 10 %. Twin: another ladder."""
     rng, runs = np.random.default_rng(1), []
     exact = est.integrate_path(BETAS, *moments(BETAS), "corrected")
-    for _ in range(400):
+    for _ in range(200):
         ell, places = draw(12, 100, rng)
         given = {"places": places, "log_z": GUESS}[weights]
         runs.append(est.thermodynamic_integration(ell, BETAS, rule="corrected", **{weights: given}))
     values, errors = np.array([(run.value, run.error) for run in runs]).T
-    assert abs(values.mean() - exact) < Z_ALPHA * values.std() / 20
-    assert np.mean(errors**2) == pytest.approx(values.var(), rel=0.28)
+    assert abs(values.mean() - exact) < Z_ALPHA * values.std() / np.sqrt(200)
+    assert np.mean(errors**2) == pytest.approx(values.var(), rel=0.4)
     assert all(run.valid for run in runs)
     wrong = est.thermodynamic_integration(ell, BETAS**2, rule="corrected", places=places)
     assert abs(wrong.value - exact) > 5 * values.std()
