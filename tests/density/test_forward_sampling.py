@@ -40,10 +40,10 @@ def counts(rate):
 def test_counts_that_no_integer_holds_are_drawn_again():
     """θ of the pairs that remain is normal up to the log of the largest count.
 
-    Kolmogorov-Smirnov on 1000 draws, α = 1e-3; twin: the prior, which is not cut.
+    Kolmogorov-Smirnov on 500 draws, α = 1e-3; twin: the prior, which is not cut.
     """
     sampler = counts(pm.math.exp)
-    pairs = [sampler.draw_supported() for _ in range(1000)]
+    pairs = [sampler.draw_supported() for _ in range(500)]
     logs = np.array([point["x"] for point, _, _ in pairs])
     assert max(trials for *_, trials in pairs) > 1
     assert all(0 <= data["y"] <= 2**53 for _, data, _ in pairs)
@@ -188,8 +188,8 @@ def test_weights_that_are_rounded_to_zero_are_refused_with_another_form(weights,
     with pytest.raises(ValueError, match=remedy):
         density_of(lambda: mixture(weights)).check()
     density = density_of(lambda: mixture(as_told)).check()
-    draws = density.prior.draw_many(200, np.random.default_rng(1))
-    for i in range(200):
+    draws = density.prior.draw_many(50, np.random.default_rng(1))
+    for i in range(50):
         point = {name: values[i] for name, values in draws.items()}
         assert not density.prior.supports(point) or np.isfinite(density.log_joint(point))
 
