@@ -95,29 +95,26 @@ def test_the_density_is_that_of_pymc(families):
     assert [rv.name for rv in plain.basic_RVs] == [rv.name for rv in labelled.basic_RVs]
 
 
-def regression(plain):
-    data, rows, kind = (X, Y, pm) if plain else (labels(X, "row"), labels(Y, "row"), pmd)
+def regression():
     with pm.Model(coords=COORDS) as found:
-        effect = kind.Normal("effect", 0, 1, dims="group")
-        scale = kind.HalfNormal("scale")
-        mean = effect.mean() if plain else effect.mean("group")
-        kind.Deterministic("doubled", 2 * effect, dims="group")
-        kind.Normal("y", mean * data, scale, observed=rows, dims="row")
+        effect = pmd.Normal("effect", 0, 1, dims="group")
+        scale = pmd.HalfNormal("scale")
+        pmd.Deterministic("doubled", 2 * effect, dims="group")
+        mean = effect.mean("group") * labels(X, "row")
+        pmd.Normal("y", mean, scale, observed=labels(Y, "row"), dims="row")
     return found
 
 
-def test_a_call_gives_the_result_of_the_same_model_of_plain_tensors():
-    labelled = regression(plain=False)
-    dt, expected = (pm.sample_bdmc(each, **OPTIONS) for each in (labelled, regression(plain=True)))
-    found = bdmc.log_ml(dt).value
-    assert found == pytest.approx(bdmc.log_ml(expected).value, abs=1e-6)
+def test_the_result_of_a_call_has_the_dimensions_of_the_model():
+    labelled = regression()
+    dt = pm.sample_bdmc(labelled, **OPTIONS)
     assert dt["posterior"].coords["group"].values.tolist() == COORDS["group"]
     assert dt["posterior"]["doubled"].dims == ("chain", "draw", "group")
     assert dt["observed_data"]["y"].dims == ("row",)
     draws = dt["posterior"].to_dataset()[["effect", "scale"]]
     assert "log p(θ, y)" in bdmc.agreement(dt, draws, model=labelled).table.index
-    table = bdmc.sensitivity(dt, regression, [False], random_seed=1)
-    assert table["log_ml"].iloc[0] == pytest.approx(found)
+    table = bdmc.sensitivity(dt, lambda _: regression(), [1], random_seed=1)
+    assert table["log_ml"].iloc[0] == pytest.approx(bdmc.log_ml(dt).value)
 
 
 def test_new_data_are_seen():

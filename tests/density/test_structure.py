@@ -125,17 +125,13 @@ def indicators(n):
 
 
 def test_many_indicators_are_told_to_be_summed_out(caplog):
-    """And few are left alone."""
-    remedy, told = sum_out("k"), []
-    for n in (3, 40):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "pymc.bdmc"):
-            dt = bdmc.sample_bdmc(
-                indicators(n), temperatures=5, chains=40, particles=1, simulate=None,
-                random_seed=1, cores=1, progressbar=False,
-            )  # fmt: skip
-        told.append(f"{n} discrete elements mix slowly. For short runs {remedy}" in caplog.text)
-    assert told == [False, True]
+    remedy = sum_out("k")
+    with caplog.at_level(logging.INFO, "pymc.bdmc"):
+        dt = bdmc.sample_bdmc(
+            indicators(40), temperatures=5, chains=40, particles=1, simulate=None,
+            random_seed=1, cores=1, progressbar=False,
+        )  # fmt: skip
+    assert f"40 discrete elements mix slowly. For short runs {remedy}" in caplog.text
     found = bdmc.log_ml(dt)
     assert not found.valid
     assert remedy in found.reason
