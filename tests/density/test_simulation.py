@@ -41,8 +41,8 @@ def regression():
 
 
 def test_the_pair_comes_from_the_joint(regression):
-    """Kolmogorov-Smirnov on 1000 pairs, α = 1e-3 over 3 comparisons; twin: y* of another pair."""
-    pairs = FromPrior(1000).simulate(regression, 1)
+    """Kolmogorov-Smirnov on 300 pairs, α = 1e-3 over 3 comparisons; twin: y* of another pair."""
+    pairs = FromPrior(300).simulate(regression, 1)
     points = regression.constrain(stack([pair.point for pair in pairs]))
     data = np.array([pair.data["y"] for pair in pairs])
 
@@ -133,7 +133,6 @@ def test_hyperparameters_come_from_joint_draws_or_are_means():
         ([0.0, 1.0, 2.0], False, "heuristic"),
         ([0.0, 1.0, 2.0], True, "exact"),
         ([1.0, 2.0, 3.0], False, "heuristic"),  # real data
-        ([1.0, 2.0, 3.0 + 1e-9], False, "heuristic"),
     ],
 )
 def test_a_pair_of_the_callers(regression, y, exact, status):
@@ -185,8 +184,8 @@ def matched():
 
 
 def test_the_point_is_an_exact_posterior_sample_given_the_matched_data(matched):
-    """Kolmogorov-Smirnov on 200 pairs, α = 1e-3; twin: the posterior given the real data."""
-    found = Matched(draws=20, datasets=200).simulate(matched, 1)
+    """Kolmogorov-Smirnov on 100 pairs, α = 1e-3; twin: the posterior given the real data."""
+    found = Matched(draws=10, datasets=100).simulate(matched, 1)
     points = np.array([each.point["x"] for each in found])
     simulated = np.array([each.data["y"] for each in found])
 
@@ -198,8 +197,8 @@ def test_the_point_is_an_exact_posterior_sample_given_the_matched_data(matched):
     assert pvalue(simulated) > 1e-3
     assert pvalue(Y) < 1e-3
     assert {each.status for each in found} == {"exact"}
-    assert len(set(points)) == 200  # drawn afresh
-    drawn = np.array([each.data["y"] for each in FromPrior(200).simulate(matched, 1)])
+    assert len(set(points)) == 100  # drawn afresh
+    drawn = np.array([each.data["y"] for each in FromPrior(100).simulate(matched, 1)])
     apart = [np.abs(data.mean(axis=1) - Y.mean()).mean() for data in (simulated, drawn)]
     assert apart[0] < 0.7 * apart[1]
 
@@ -241,8 +240,8 @@ def test_a_result_is_certified_and_says_how_near_it_came(tmp_path):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x", 0, 10), observed=[6.0, 7.0])
     dt = pm.sample_bdmc(
-        model, simulate=Matched(draws=50, datasets=2), chains=8, temperatures=20, random_seed=1,
-        cores=1, progressbar=False,
+        model, simulate=Matched(draws=50, datasets=2), path="prior", chains=8, particles=1,
+        temperatures=5, random_seed=1, cores=1, progressbar=False,
     )  # fmt: skip
     assert dt.attrs["simulate"] == "matched"
     assert np.isfinite(bdmc.certified(dt).loc["simulated", "upper"]).all()
