@@ -1,9 +1,5 @@
-"""Very many short runs of the compiled loops, correct or broken, in one call."""
+"""Very many short runs of the compiled loops in one call."""
 
-from functools import cache
-from types import FunctionType
-
-import numba
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
@@ -37,12 +33,3 @@ def run(target, kernel, plan, starts, draws, rng):
         log_weight = np.sum(np.diff(betas) * highest[:-1]) + rests.sum()
         weights[j] = log_weight if status == FINISHED else np.nan
     return weights
-
-
-@cache
-def runs(of_chain=anneal_chain, of_population=anneal_population):
-    """`run`, with other loops in the place of these."""
-    if of_chain is anneal_chain:
-        return run
-    loops = {"anneal_chain": of_chain, "anneal_population": of_population}
-    return numba.njit(FunctionType(run.py_func.__code__, globals() | loops))

@@ -1,6 +1,6 @@
 """E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z and Crooks' relation of populations, with broken twins.
 
-At 10^5 runs; a test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded), and its
+At 25,000 runs; a test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded), and its
 twins must exceed them.
 """
 
@@ -20,17 +20,16 @@ from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.run.chain import Plan, Table
 from pymc_bdmc.run.resampling import MAX_PLACES, effective_size, places, resample, update_weights
-from tests.engines.short_runs import runs
+from tests.engines.short_runs import run
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
     crooks_scores,
 )
 from tests.models import SIGMAS, hard_constraint
-from tests.mutants import broken_loops
 
 FORWARD, REVERSE = Direction
-RUNS = 100_000
+RUNS = 25_000
 BETAS = Schedule([0.0, 0.15, 0.5, 1.0]).betas  # read-only, as the compiled loop has them
 
 
@@ -107,33 +106,37 @@ def in_turn(system):
 
 
 @cache
-def log_weights(system, direction, particles, fault=None, reversal=True):
+def log_weights(system, direction, particles, reversal=True):
+    starts, rng = starts_of(system, direction, particles, RUNS)
+    return short_runs(system, direction, starts, system.reference, rng, reversal=reversal)
+
+
+def starts_of(system, direction, particles, n):
+    """States in which runs begin, and the generator that drew them."""
     rng = np.random.default_rng([particles, direction is REVERSE])
-    starts = system.prior(rng, RUNS, particles)
+    starts = system.prior(rng, n, particles)
     if direction is REVERSE:
-        starts[:, 0] = system.posterior(rng, RUNS)
-    if not fault:
-        return short_runs(system, direction, starts, system.reference, rng, reversal=reversal)
-    with broken_loops().having(fault):
-        return short_runs(system, direction, starts, system.reference, rng, broken_loops())
+        starts[:, 0] = system.posterior(rng, n)
+    return starts, rng
 
 
-def short_runs(system, direction, starts, reference, rng, broken=None, reversal=True):
-    """Log weights of runs from these starts."""
-    n = system.width
-    m = starts.shape[2] - n
+def plan_of(system, direction, starts, reversal=True):
+    n, reverse = system.width, direction is REVERSE
     table = Table(np.array([0.5, 1.0]), np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)),
-                  np.zeros((2, 0)), np.ones((2, m)))  # fmt: skip
+                  np.zeros((2, 0)), np.ones((2, starts.shape[2] - n)))  # fmt: skip
     rows, fractions = np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS))
-    compiled = engine(system)
-    draws, reverse = np.empty((len(starts), 0, starts.shape[2])), direction is REVERSE
-    plan = Plan(
-        BETAS, table, rows, fractions, reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
-        in_turn(system),
+    return Plan(
+        BETAS, table, rows, fractions, reverse, 0, reverse and reversal, BETAS > 0,
+        np.empty((0, starts.shape[2])), 1, in_turn(system),
     )  # fmt: skip
+
+
+def short_runs(system, direction, starts, reference, rng, reversal=True):
+    """Log weights of runs from these starts."""
+    compiled, plan = engine(system), plan_of(system, direction, starts, reversal)
+    draws = np.empty((len(starts), *plan.draws.shape))
     target = compiled.on(compiled.density.data, reference).target
-    loops = (broken.anneal_chain, broken.anneal_population) if broken else ()
-    return runs(*loops)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
+    return run(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
 
 
 @pytest.mark.parametrize(

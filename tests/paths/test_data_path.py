@@ -1,6 +1,6 @@
 """Paths of the data: what lies on them, the identities with broken twins, and known answers.
 
-Identities at 10^5 chains or 25,000 populations; a test passes within 3 standard errors (α = 2.7e-3
+Identities at 25,000 runs; a test passes within 3 standard errors (α = 2.7e-3
 a comparison, seeded), and its twins must exceed them.
 """
 

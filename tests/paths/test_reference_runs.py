@@ -1,6 +1,6 @@
 """E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z and Crooks' relation on paths from a reference, with broken twins.
 
-At 10^5 chains or 25,000 populations; a test passes within 3 standard errors (α = 2.7e-3 a
+At 25,000 runs; a test passes within 3 standard errors (α = 2.7e-3 a
 comparison, seeded), and its twins must exceed them.
 """
 
