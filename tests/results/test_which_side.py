@@ -65,16 +65,17 @@ def model():
     return mixture(WIDE, NARROW)
 
 
-@pytest.mark.parametrize("seen", [WIDE, NARROW])
-def test_the_side_that_misses_a_mode_is_named_and_not_the_other(model, seen):
+def test_the_side_that_misses_a_mode_is_named_and_not_the_other(model):
     rng = np.random.default_rng(1)
     log_ml, x = drawn(rng, 2000, WIDE, NARROW)
-    part, of_part = drawn(rng, 2000, seen)
-    found = bdmc.agreement(run_of(part, of_part[:512], rng), given(x), model=model)
+    part, of_part = drawn(rng, 2000, WIDE)
+    with interpreted():
+        found = bdmc.agreement(run_of(part, of_part[:512], rng), given(x), model=model)
     assert found.status == "open"
     assert 0.3 * (log_ml - part) < found.too_low < log_ml - part
     assert "it is the run that is wrong" in found.text
-    found = bdmc.agreement(run_of(log_ml, x[:512], rng), given(of_part), model=model)
+    with interpreted():
+        found = bdmc.agreement(run_of(log_ml, x[:512], rng), given(of_part), model=model)
     assert found.status == "bad"
     assert found.too_low == 0
     assert "They have nothing where at least" in found.text
@@ -94,15 +95,15 @@ def test_a_chain_stuck_at_a_narrow_peak_refutes_the_run_only_if_the_peak_has_mas
 
 
 def test_sides_that_are_right_are_seldom_named(model):
-    """By both tests of 6 runs, α = 1e-4. Twin: draws that miss a tenth."""
-    rng, most, named, tenth = np.random.default_rng(4), binom.isf(1e-4, 6, 2 * ALPHA), 0, 0
+    """By both tests of 4 runs, α = 1e-4. Twin: draws that miss a tenth."""
+    rng, most, named, tenth = np.random.default_rng(4), binom.isf(1e-4, 4, 2 * ALPHA), 0, 0
 
     def is_named(dt, x):
         elements, log_weights = paired_elements(dt, given(x)), dt["real"]["log_weight"].values
         with interpreted():
             return any(missed_shares(elements, model, log_weights, (len(x), 512)))
 
-    for _ in range(6):
+    for _ in range(4):
         dt = run_of(*drawn(rng, 512, WIDE, NARROW), rng)
         draws = drawn(rng, 1000, WIDE, NARROW)[1]
         named += is_named(dt, draws)

@@ -1,7 +1,14 @@
 """Results made of numbers, as calls would have written them."""
 
+import json
+
 import numpy as np
+import pymc as pm
 import xarray as xr
+from scipy.special import softmax
+
+from pymc_bdmc import __version__
+from pymc_bdmc.density.identity import comparable_fingerprint
 
 BETAS = np.linspace(0, 1, 31)
 Y = np.arange(6.0)
@@ -41,4 +48,29 @@ def result(log_ml=0.0, n=200, sd=0.2, seed=0, **observed):
     dt = runs(sd, sd, n=n, seed=[seed, int(10 * abs(log_ml))], log_ml=log_ml)
     data = {name: (f"{name}_place", value) for name, value in (observed or {"y": Y}).items()}
     dt["observed_data"] = xr.DataTree(xr.Dataset(data))
+    return dt
+
+
+def exact_result(model, log_ml, sd=0.02, seed=0, **draws):
+    """Sixteen runs on the real data of a model, which ended in these draws from its posterior.
+
+    Their log weights are normal, and their weights have the mean exp(log ML).
+    """
+    log_weights = np.random.default_rng(seed).normal(log_ml - sd**2 / 2, sd, 16)
+    dt = tree(real=log_weights)
+    values = {name: x.reshape(16, -1, *x.shape[1:]) for name, x in draws.items()}
+    n, dims = next(iter(values.values())).shape[1], ("chain", "particle")
+    particles = {
+        name: ((*dims, *(f"{name}_dim_{i}" for i in range(x.ndim - 2))), x)
+        for name, x in values.items()
+    }
+    weights = dims, np.repeat(softmax(log_weights)[:, None] / n, n, axis=1)
+    names = {"free_variables": list(values)}
+    dt["particles"] = xr.Dataset(particles, {"bdmc_weight": weights}, names)
+    observed = {rv.name: model.rvs_to_values[rv].data for rv in model.observed_RVs}
+    dt["observed_data"] = xr.Dataset(
+        {name: ([f"{name}_dim_{i}" for i in range(y.ndim)], y) for name, y in observed.items()}
+    )
+    dt.attrs |= {"pymc_bdmc_version": __version__, "pymc_version": pm.__version__}
+    dt.attrs["model"] = json.dumps(comparable_fingerprint(model))
     return dt
