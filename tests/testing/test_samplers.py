@@ -17,15 +17,15 @@ from pymc_bdmc.testing import check_exact_rank, check_invariance, check_sampler
 from tests.testing.mutants.trials import known_mean
 from tests.testing.mutants.walks import RandomWalk
 
-QUICK = 500
+QUICK = 300
 
 
 class Walk:
     """Class of kernels that move as random walk Metropolis does."""
 
-    def __init__(self, density, betas, scale=1.0, forgets_beta=False):
+    def __init__(self, density, betas, scale=0.5, forgets_data=False):
         self.density, self.scale = density, scale
-        self.betas = betas**0 if forgets_beta else betas
+        self.betas = 0 * betas if forgets_data else betas
 
     def reset(self, rng):
         self.rng = rng
@@ -44,13 +44,13 @@ class Walk:
         return self
 
 
-@pytest.mark.parametrize("step", ["metropolis", pm.Metropolis, partial(Walk, scale=0.5)])
+@pytest.mark.parametrize("step", ["metropolis", pm.Metropolis, Walk])
 def test_sound_samplers_of_every_kind_pass(step):
     assert check_sampler(step, known_mean(), budget=QUICK, random_seed=1).passed
 
 
-def test_a_kernel_that_forgets_its_temperature_fails():
-    assert not check_sampler(partial(Walk, forgets_beta=True), known_mean(), random_seed=1).passed
+def test_a_kernel_that_forgets_the_data_fails():
+    assert not check_sampler(partial(Walk, forgets_data=True), known_mean(), random_seed=1).passed
 
 
 @wrap_py([pt.dscalar], [pt.dscalar])
@@ -71,9 +71,9 @@ def test_a_likelihood_without_a_gradient():
 def test_the_seed_repeats_it_and_a_larger_budget_sees_smaller_effects():
     """With four times the budget, the smallest visible effects are half as large."""
     check = partial(check_invariance, RandomWalk(), known_mean())
-    first = check(budget=100)
-    assert check(budget=100, random_seed=first.random_seed).evidence == first.evidence
-    other = check(budget=400)
+    first = check(budget=50)
+    assert check(budget=50, random_seed=first.random_seed).evidence == first.evidence
+    other = check(budget=200)
     assert other.evidence != first.evidence
     shifts = [float(each.blind_to[-1].split("about ")[1].split()[0]) for each in (first, other)]
     assert shifts[0] / shifts[1] == pytest.approx(2, rel=0.05)
