@@ -53,7 +53,7 @@ def test_both_forms_have_the_same_prior(models):
 
     Twin: eccentricities of another scale.
     """
-    n, shares = 6000, np.linspace(0.1, 0.9, 5)
+    n, shares = 2000, np.linspace(0.1, 0.9, 5)
 
     def drawn(form):
         with pm.Model(), interpreted():
@@ -68,4 +68,4 @@ def test_both_forms_have_the_same_prior(models):
 
     published, smooth = drawn("published"), drawn("smooth")
     assert all(deviation(*pair) < 4 for pair in zip(published, smooth, strict=True))
-    assert deviation(1.1 * published[1], smooth[1]) > 4
+    assert deviation(1.2 * published[1], smooth[1]) > 4

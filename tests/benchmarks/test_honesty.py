@@ -17,7 +17,7 @@ SMALL = {
     "odd_data": [[[-3.0, 2.0], [2.0, 1.0]]],
     "horseshoe": [[0.3, -1.0, 2.0]],
     "volatility": [[0.5, -1.0, 2.0]],
-    "linear_trend": [[1.0, 4.0]],
+    "linear_trend": [[1.0, 2.0]],
     "capture_recapture": [[2, 1, 0]],
     "change_point": [[0, 3, 2, 1]],
     "two_modes": [[3.0]],
@@ -47,7 +47,7 @@ SMALL = {
 """Every adversary, on so few data that draws from the prior answer the same questions."""
 
 
-def drawn(outputs, worth=250, most=4000):
+def drawn(outputs, worth=150, most=4000):
     """Draws of outputs, the last of which is a log weight, until they are worth enough."""
     rows, size = [], 0.0
     with interpreted():
@@ -59,9 +59,14 @@ def drawn(outputs, worth=250, most=4000):
     return map(np.array, zip(*rows, strict=True)), size
 
 
-@pytest.mark.parametrize("name", SMALL)
+SLOW = ["correlated_slopes", "waves"]  # whose quadrature takes seconds
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in SMALL]
+)
 def test_answers_by_draws_from_the_prior(script, name):
-    """Two-sided α = 6e-5 a comparison. Twins: log ML 0.4 beside, the probability 0.25 beside."""
+    """Two-sided α = 6e-5 a comparison. Twins: log ML 0.5 beside, the probability 0.3 beside."""
     adversaries = script("adversaries")
     given = [np.array(each) if isinstance(each, list) else each for each in SMALL[name]]
     if name == "three_normals":
@@ -75,7 +80,7 @@ def test_answers_by_draws_from_the_prior(script, name):
     (*thetas, logs), size = drawn([*free, likelihood])
     log_ml = logsumexp(logs) - np.log(len(logs))
     error = np.hypot(np.sqrt(1 / size - 1 / len(logs)), made.error)
-    assert abs(log_ml - made.log_ml) < SIGMAS * error < abs(log_ml - made.log_ml - 0.4)
+    assert abs(log_ml - made.log_ml) < SIGMAS * error < abs(log_ml - made.log_ml - 0.5)
     draws = xr.Dataset({
         rv.name: (("draw", *(f"{rv.name}_{k}" for k in range(each.ndim - 1))), each)
         for rv, each in zip(free, thetas, strict=True)
@@ -83,7 +88,7 @@ def test_answers_by_draws_from_the_prior(script, name):
     for event in made.events.values():
         distance = np.sum(softmax(logs) * event.holds(draws).values) - event.probability
         error = np.sqrt(event.probability * (1 - event.probability) / size + event.error**2)
-        assert abs(distance) < SIGMAS * error < abs(distance - 0.25)
+        assert abs(distance) < SIGMAS * error < abs(distance - 0.3)
 
 
 @pytest.mark.parametrize(
