@@ -188,15 +188,14 @@ class DataPath(Path):
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[0.5, 1.0, 0.2])
-    >>> dt = pm.sample_bdmc(model, path="data", chains=4, temperatures=30, random_seed=1, cores=1,
-    ...                     progressbar=False)
+    >>> options = dict(chains=4, simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> dt = pm.sample_bdmc(model, path="data", temperatures=30, **options)
     >>> dt.attrs["path"]
     'data'
 
     The last observation first:
 
-    >>> dt = pm.sample_bdmc(model, path=bdmc.DataPath(order=[2, 0, 1]), chains=4, temperatures=30,
-    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt = pm.sample_bdmc(model, path=bdmc.DataPath(order=[2, 0, 1]), temperatures=30, **options)
     """
 
     order: Sequence[int] | None = None  # type: ignore[assignment]
@@ -275,8 +274,9 @@ class FittedPath(Path):
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
-    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(degrees_of_freedom=5), chains=4,
-    ...                     temperatures=10, random_seed=1, cores=1, progressbar=False)
+    >>> options = dict(simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> path = bdmc.FittedPath(degrees_of_freedom=5)
+    >>> dt = pm.sample_bdmc(model, path=path, chains=4, temperatures=10, **options)
     >>> dt.attrs["path"]
     'fitted'
 
@@ -285,8 +285,7 @@ class FittedPath(Path):
     >>> with pm.Model() as model:
     ...     effect = pm.LogNormal("effect", 0, pm.HalfNormal("scale"), shape=3)
     ...     y = pm.Poisson("y", 10 * effect, observed=[8, 15, 12])
-    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(latent="effect"), simulate=None,
-    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(latent="effect"), **options)
     >>> dt.attrs["path_reason"].split(":")[0]
     '1 parameter, 3 latent variables'
     """

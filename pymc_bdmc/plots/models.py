@@ -179,13 +179,11 @@ def plot_pointwise(dt: Results, *, options: Options) -> PlotCollection:
     --------
     >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
-    >>> options = dict(path="data", simulate=None, random_seed=1, cores=1, progressbar=False)
-    >>> results = {}
-    >>> for name, scale in [("narrow", 1.0), ("wide", 10.0)]:
-    ...     with pm.Model():
-    ...         y = pm.Normal("y", pm.Normal("x", 0, scale), observed=[0.5, 1.0, 4.0])
-    ...         results[name] = pm.sample_bdmc(**options)
-    >>> pc = bdmc.plot_pointwise(results)
+    >>> with pm.Model():
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=[0.5, 1.0, 4.0])
+    ...     dt = pm.sample_bdmc(path="data", simulate=None, random_seed=1, cores=1,
+    ...                         progressbar=False)
+    >>> pc = bdmc.plot_pointwise(dt)  # or of several models, {"narrow": dt, "wide": other_dt}
     """
     if not (results := panels(dt)):
         raise ValueError('dt: a result, or a mapping such as {"a": dt, "b": other_dt}, is needed.')

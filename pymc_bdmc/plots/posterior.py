@@ -192,12 +192,8 @@ def plot_distance(
     ...     y = pm.Normal("y", pm.Normal("x"), observed=1.0)
     >>> dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
     >>> normals = {name: stats.norm(0.5, sd) for name, sd in [("narrow", 0.5), ("wide", 1.0)]}
-    >>> pc = bdmc.plot_distance(dt, normals, model=model, random_seed=1)
-
-    A table that exists is drawn as it is:
-
     >>> table = bdmc.distance(dt, normals, model=model, random_seed=1)
-    >>> pc = bdmc.plot_distance(table)
+    >>> pc = bdmc.plot_distance(table)  # or plot_distance(dt, normals, model=model)
     """
     settings = dict(model=model, draws=draws, confidence=confidence, random_seed=random_seed)
     table = _table(dt, approximation, settings)

@@ -81,13 +81,8 @@ def plot_sandwich(
 
     Examples
     --------
-    >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
-    >>> with pm.Model():
-    ...     p = pm.Beta("p", 1, 1)
-    ...     y = pm.Binomial("y", 10, p, observed=7)
-    ...     dt = pm.sample_bdmc(chains=4, temperatures=20, simulate="prior", random_seed=1,
-    ...                         cores=1, progressbar=False)
+    >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_sandwich(dt)
     """
     given = panels(dt)
@@ -267,13 +262,8 @@ def plot_hysteresis(dt: Results, *, options: Options) -> PlotCollection:
 
     Examples
     --------
-    >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
-    >>> with pm.Model():
-    ...     p = pm.Beta("p", 1, 1)
-    ...     y = pm.Binomial("y", 10, p, observed=7)
-    ...     dt = pm.sample_bdmc(chains=4, temperatures=20, simulate="prior", random_seed=1,
-    ...                         cores=1, progressbar=False)
+    >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_hysteresis(dt)
     """
     reads = readings(dt)

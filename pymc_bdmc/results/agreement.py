@@ -167,15 +167,16 @@ def agreement(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc as pm
+    >>> import xarray as xr
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model():
     ...     p = pm.Beta("p", 1, 1)
     ...     y = pm.Binomial("y", 10, p, observed=7)
     ...     dt = pm.sample_bdmc(simulate=None, chains=64, random_seed=1, cores=1, progressbar=False)
-    ...     idata = pm.sample(1000, chains=2, cores=1, random_seed=1, progressbar=False)
-    ...     found = bdmc.agreement(dt, idata)
-    >>> found.status
+    >>> exact = np.random.default_rng(1).beta(8, 4, size=(4, 1000))
+    >>> bdmc.agreement(dt, xr.Dataset({"p": (("chain", "draw"), exact)})).status
     'good'
     """
     free = [rv.name for rv in model.free_RVs] if model else None
