@@ -58,6 +58,7 @@ def exact_result(model, log_ml, sd=0.02, seed=0, **draws):
     """
     log_weights = np.random.default_rng(seed).normal(log_ml - sd**2 / 2, sd, 16)
     dt = tree(real=log_weights)
+    dt["real"] = dt["real"].dataset.assign_coords(beta=BETAS)
     values = {name: x.reshape(16, -1, *x.shape[1:]) for name, x in draws.items()}
     n, dims = next(iter(values.values())).shape[1], ("chain", "particle")
     particles = {

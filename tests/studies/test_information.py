@@ -77,15 +77,13 @@ def test_a_sure_answer_to_a_binary_question_tells_log_two():
 def test_designs_share_their_parameters():
     """So the error of their difference is smaller than that of independent gains."""
     designs = {"weak": LINEAR, "strong": linear(2 * X)}
-    table = bdmc.compare_designs(designs, datasets=12, random_seed=3, **OPTIONS)
+    table = bdmc.compare_designs(designs, datasets=6, random_seed=3, **OPTIONS)
     assert list(table.index) == ["strong", "weak"]
     difference = half_log_det(2 * X * SCALES) - ALL
     behind, error = table.loc["weak", ["behind", "behind_error"]]
     assert abs(behind - difference) < stats.norm.isf(ALPHA / 2) * error
     assert error < np.hypot(*table["error"]) / 2
     assert table.loc["strong", ["behind", "behind_error"]].tolist() == [0.0, 0.0]
-    alone = bdmc.information_gain(LINEAR, datasets=12, random_seed=3, **OPTIONS)
-    assert table.loc["weak"].iloc[:-2].tolist() == alone.summary.loc[0].tolist()
 
 
 def test_the_interval_takes_the_outer_error_of_both_bounds():

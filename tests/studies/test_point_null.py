@@ -14,7 +14,7 @@ from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import point_null
 from pymc_bdmc.studies.point_null import PointNull
 from tests.models import SIGMAS
-from tests.results.trees import result
+from tests.results.trees import exact_result, result
 
 X = np.linspace(-1, 1, 12)
 Y = 0.4 + 0.6 * X + np.resize([0.5, -0.8, 0.1, 0.9], 12)
@@ -90,8 +90,11 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(m
 
 
 def test_nothing_is_left_free():
-    model = regression()
-    dt = pm.sample_bdmc(model, simulate=None, **OPTIONS)
+    model, design = regression(), np.column_stack([np.ones(12), X])
+    covariance = np.linalg.inv(design.T @ design + np.diag([0.25, 1]))
+    law = stats.multivariate_normal(covariance @ design.T @ Y, covariance)
+    level, slope = law.rvs(1024, random_state=1).T
+    dt = exact_result(model, of_slope(1), level=level, slope=slope)
     found = bdmc.point_null(dt, {"slope": 0.5, "level": 0.3}, model=model, **OPTIONS)
     log_p = stats.norm(0.3 + 0.5 * X, 1).logpdf(Y).sum()
     assert found.result.attrs["log_ml"] == pytest.approx(log_p)

@@ -15,7 +15,7 @@ from pymc_bdmc.results import reweighting
 from pymc_bdmc.results.reweighting import Reweighting
 from pymc_bdmc.studies import sensitivity as module
 from tests.models import SIGMAS
-from tests.results.trees import tree
+from tests.results.trees import exact_result, tree
 
 Y = np.array([0.3, 1.2, -0.4, 0.8, 1.1])
 OPTIONS = dict(random_seed=1, cores=1, progressbar=False)
@@ -49,7 +49,8 @@ def log_ml_uniform(upper):
 
 @pytest.fixture(scope="module")
 def result():
-    return bdmc.sample_bdmc(normal(1.0), simulate=None, **OPTIONS)
+    x = stats.norm(Y.sum() / 6, np.sqrt(1 / 6)).rvs(1024, random_state=1)
+    return exact_result(normal(1.0), log_ml(1.0), x=x)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,9 @@ def table(result):
 
 @pytest.fixture(scope="module")
 def of_uniform():
-    return bdmc.sample_bdmc(uniform(1.0), simulate=None, **OPTIONS)
+    mean, sd = Y.mean(), np.sqrt(1 / 5)
+    law = stats.truncnorm(-mean / sd, (1 - mean) / sd, mean, sd)
+    return exact_result(uniform(1.0), log_ml_uniform(1.0), x=law.rvs(1024, random_state=1))
 
 
 def test_four_decades_of_prior_scale(table):
