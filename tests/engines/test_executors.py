@@ -27,7 +27,6 @@ OPTIONS = dict(
     simulate=bdmc.FromPrior(1), random_seed=3,
     progressbar=False,
 )  # fmt: skip
-STEPS = dict(step=pm.Metropolis, particles=1, temperatures=20)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,7 @@ def executor(client):
     return client.get_executor()
 
 
-@pytest.mark.parametrize("more", [{}, {"path": None, "simulate": "hyperparameters"}, STEPS])
+@pytest.mark.parametrize("more", [{}, {"path": None, "simulate": "hyperparameters"}])
 def test_same_bits_on_a_cluster(executor, more, tmp_path):
     """And every run is committed to a store."""
     options, path = OPTIONS | more, tmp_path / "run"

@@ -2,7 +2,7 @@
 
 The kernels are PyMC's step methods on the tempered model. Starts are drawn here, exactly, by
 enumeration. A test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded); its twins
-must exceed them, and are expected 5 or more away at 8,000 chains (power 98 %).
+must exceed them, and are expected 4 or more away at 5,000 chains (power 84 %).
 """
 
 from functools import cached_property
@@ -87,7 +87,7 @@ class System:
         return paths[:, :-1] @ np.diff(self.betas)
 
 
-@pytest.fixture(scope="module", params=[8_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[5_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def system(request):
     """A system with so many chains of every sample."""
     return System(request.param)
@@ -104,25 +104,6 @@ def forward_score(system, log_weights):
 
 def reverse_score(system, log_weights):
     return z_score(np.exp(system.log_z - log_weights))
-
-
-class OneTooEarly(OfOneDirection):
-    """Applies the kernel of β_{t−1} in the place of K_t."""
-
-    def step(self, t, point):
-        return self.kernel.step(t - 1, point)
-
-
-@pytest.mark.parametrize(
-    ("direction", "score"), [(FORWARD, forward_score), (REVERSE, reverse_score)]
-)
-def test_weights_average_to_z(system, direction, score):
-    """Twins: weights on the other side of the moves; kernels of the temperature before."""
-    paths, increments = system.correct_paths[direction], np.diff(system.betas)
-    assert score(system, paths[:, :-1] @ increments) < STANDARD_ERRORS
-    assert score(system, paths[:, 1:] @ increments) > STANDARD_ERRORS
-    twin = system.log_weights(direction, OneTooEarly(system.kernel(direction)))
-    assert score(system, twin) > STANDARD_ERRORS
 
 
 BOUNDED = {
@@ -149,10 +130,16 @@ def assert_identities(system, forward, reverse):
     assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
 
 
-def test_crooks_relation(system):
-    """Unbiasedness does not notice an unreversed composition, the twin; Crooks' relation does."""
-    forward = system.log_weights(FORWARD)
-    assert_identities(system, forward, system.log_weights(REVERSE))
+def test_identities(system):
+    """Twins: weights on the other side of the moves; unreversed kernels, which unbiasedness does
+    not notice, but Crooks' relation does.
+    """
+    forward, reverse = (system.log_weights(direction) for direction in Direction)
+    assert_identities(system, forward, reverse)
+    increments = np.diff(system.betas)
+    for direction, score in [(FORWARD, forward_score), (REVERSE, reverse_score)]:
+        other_side = system.correct_paths[direction][:, 1:] @ increments
+        assert score(system, other_side) > STANDARD_ERRORS
     twin = system.log_weights(REVERSE, system.kernel(FORWARD))
     assert reverse_score(system, twin) < STANDARD_ERRORS
     assert crooks_scores(system, forward, twin).max() > STANDARD_ERRORS
