@@ -137,6 +137,24 @@ def test_continuous_kernels_leave_the_tempered_density_invariant(name):
         assert 0.2 < moved[1] < 0.999  # it moves, and it refuses
 
 
+@numba.cfunc(SIGNATURE)
+def half_normal(theta, data, interval, log_prior_gradient, log_likelihood_gradient):
+    """A normal variable with no density below 0."""
+    log_prior_gradient[0], log_likelihood_gradient[0] = -theta[0], 0.0
+    return (-0.5 * theta[0] ** 2 if theta[0] >= 0.0 else np.nan), 0.0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_stay_where_the_density_is_a_number(name):
+    """Exact draws stay exact. Twin: draws of another scale."""
+    metric = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
+    parameters, rng = Parameters(metric, 1.0, np.zeros(0)), np.random.default_rng(5)
+    draws, transitions = np.abs(rng.normal(size=(N, 1))), KERNELS[name].compiled.transitions
+    move_all(transitions, target_of(half_normal), 1.0, draws, parameters, False, rng)
+    p_values = [stats.kstest(scale * draws[:, 0], stats.halfnorm.cdf).pvalue for scale in (1, 1.05)]
+    assert p_values[1] < ALPHA < p_values[0]
+
+
 @pytest.mark.parametrize(
     ("name", "faults"),
     [
