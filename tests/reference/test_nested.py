@@ -90,13 +90,18 @@ def normal_data(scales):
 
 def counts(scales):
     """Log density of the counts, with mean and effects integrated out on grids."""
-    means, z = np.linspace(-9, 9, 121), np.linspace(-7, 7, 91)
+    means, z = np.linspace(-9, 9, 121), np.linspace(-7, 7, 61)
     effects = means[:, None] + np.asarray(scales)[:, None, None] * z
     found = stats.norm.logpdf(means, 0, 2)
     for y in COUNTS:
         terms = stats.poisson.logpmf(y, np.exp(effects)) + stats.norm.logpdf(z)
         found = found + logsumexp(terms, axis=2, b=z[1] - z[0])
     return logsumexp(found, axis=1, b=means[1] - means[0])
+
+
+@cache
+def log_z_of_counts():
+    return over_log_scale(counts, n=100)
 
 
 def z_of(log_weights, log_z):
@@ -108,7 +113,7 @@ def z_of(log_weights, log_z):
 def test_weights_average_to_z_and_are_even(name):
     """Though the posterior of the scale reaches 0. Twin: without the volume of x given ψ."""
     fitted = groups(name)
-    log_z = over_log_scale(normal_data) if name == "normal" else over_log_scale(counts, n=200)
+    log_z = over_log_scale(normal_data) if name == "normal" else log_z_of_counts()
     thetas, _, g = fitted.drawn(fitted.reference)
     broken = g + fitted.log_volume(fitted.reference, thetas)
     for weights, is_sound in ((g, True), (broken, False)):
@@ -129,29 +134,26 @@ def test_large_counts_have_a_mode(monkeypatch, halvings, why):
         refit_nested(density, fitted.reference, prior, rng)
 
 
-@pytest.mark.parametrize(("noise", "used"), [(1e-5, [0]), (1e-4, range(7))])
-def test_what_rounding_may_hide_is_refused(noise, used, monkeypatch):
+def test_what_rounding_may_hide_is_refused(monkeypatch):
     """Six effects of an unknown scale whose sum is known but for a little noise.
 
-    Whatever the seed, and log ML is right if a fit is used. Twin: fits that are used all the same.
+    Whatever the seed. Twin: fits that are used all the same, whose log ML is wrong.
     """
+    noise = 1e-5
     with pm.Model() as model:
         effect = pm.Normal("effect", 0, pm.HalfNormal("scale", 1), shape=6)
         pm.Normal("y", effect.sum(), noise, observed=1.0)
     fitted = Fitted(model)
     log_z = over_log_scale(
-        lambda scale: stats.norm.logpdf(1.0, 0, np.sqrt(6 * scale**2 + noise**2)), -30, n=40_001
+        lambda scale: stats.norm.logpdf(1.0, 0, np.sqrt(6 * scale**2 + noise**2)), -30, n=10_001
     )
 
-    def distances():
-        fits = [each for seed in range(6) if (each := fitted.again(seed).reference)]
-        return [abs(z_of(fitted.drawn(each)[2], log_z)) for each in fits]
+    def fits():
+        return [each for seed in range(4) if (each := fitted.again(seed).reference)]
 
-    found = distances()
-    assert len(found) in used
-    assert all(z < SIGMAS for z in found)
+    assert not fits()
     monkeypatch.setattr("pymc_bdmc.fits.nested.lost_by_rounding", lambda *_: 0.0)
-    assert (max(distances()) > SIGMAS) == (noise == 1e-5)
+    assert max(abs(z_of(fitted.drawn(each)[2], log_z)) for each in fits()) > SIGMAS
 
 
 def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
@@ -167,21 +169,21 @@ def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
     fitted = Fitted(model)
 
     def log_density(spread):
-        z = np.linspace(-8, 8, 4001)
+        z = np.linspace(-8, 8, 801)
         sines = np.sin(spread[:, None] * z)
         terms = (stats.norm.logpdf(each, sines, 0.2) + stats.norm.logpdf(z) for each in y)
         return sum(logsumexp(each, axis=1, b=z[1] - z[0]) for each in terms)
 
     def refused():
-        return ["several modes" in fitted.again(seed).reason for seed in range(6)]
+        return ["several modes" in fitted.again(seed).reason for seed in range(4)]
 
     assert all(refused())
     search = "pymc_bdmc.fits.nested.wrong_modes"
     monkeypatch.setattr(search, lambda *given: wrong_modes(*given[:2], given[2][:1], given[3]))
     assert not all(refused())
     monkeypatch.setattr(search, lambda *_: "")
-    log_z = over_log_scale(log_density, -9, 2.5)
-    fits = [fitted.again(seed).reference for seed in range(6)]
+    log_z = over_log_scale(log_density, -9, 2.5, n=100)
+    fits = [fitted.again(seed).reference for seed in range(4)]
     assert min(z_of(fitted.drawn(each)[2], log_z) for each in fits) < -SIGMAS
 
 
