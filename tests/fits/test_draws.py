@@ -28,7 +28,7 @@ from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 FORWARD, REVERSE = Direction
-RUNS, N = 1500, 3
+RUNS, N = 1000, 3
 
 
 def round_fit(place, scale=1.0, dof=None):
@@ -198,8 +198,8 @@ def test_components_of_an_adapted_mixture_have_draws():
 def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
     """Mean log variance of weights for six logarithms of Gamma variables; twin: any draws do.
 
-    By 24 fits with other seeds it is −0.05 ± 0.06, and 0.59 ± 0.08 of the twin. So the limit, 0.26,
-    is 4 standard deviations or more from both: α = 3e-5.
+    By 12 fits with other seeds it is −0.05 ± 0.09, and 0.59 ± 0.11 of the twin. So the limit, 0.25,
+    is 3 standard deviations or more from both: α = 1.3e-3.
     """
     density = Rows(lambda x: (2 * x - np.exp(np.minimum(x, 500))).sum(axis=1))
     start = round_fit(np.full(6, np.log(2)), 0.7)
@@ -209,9 +209,9 @@ def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
         fitted = adapt.adapted(density, start, 128, rng, lambda mixture: mixture).reference
         return np.log(adapt.draw_weighted(density, fitted, 5000, rng).variance)
 
-    assert np.mean([log_variance(seed) for seed in range(24)]) < 0.26
+    assert np.mean([log_variance(seed) for seed in range(12)]) < 0.25
     monkeypatch.setattr(adapt, "LEAST_DRAWS", 0)
-    assert np.mean([log_variance(seed) for seed in range(24)]) > 0.26
+    assert np.mean([log_variance(seed) for seed in range(12)]) > 0.25
 
 
 def normal_mixture(places, sd, shares):
