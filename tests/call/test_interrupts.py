@@ -4,7 +4,8 @@ import signal
 import threading
 import time
 from _thread import interrupt_main
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -155,8 +156,7 @@ def test_in_the_fit_of_the_hyperparameters(monkeypatch):
     assert len(runs) < 4  # a thread may have begun the next one
 
 
-@pytest.mark.parametrize("step", [None, pm.Metropolis])
-@pytest.mark.parametrize("task", [PilotTask, AnnealTask])
+@pytest.mark.parametrize(("task", "step"), [(PilotTask, pm.Metropolis), (AnnealTask, None)])
 def test_before_any_chain_is_finished(monkeypatch, task, step):
     monkeypatch.setattr(task, "run", pressing(task.run))
     options = SMALL | {"chains": 100, "temperatures": 1_000_000, "step": step}
@@ -180,9 +180,11 @@ def test_in_the_conversion_of_the_result(monkeypatch):
 @pytest.mark.parametrize(("step", "cores"), [(None, 2), (pm.Metropolis, 1)])
 def test_an_endless_call_ends_with_what_is_finished(step, cores, ctrl_c_after):
     """Threads of compiled code end at once, too."""
-    options = SMALL | {"step": step, "cores": cores, "chains": 4, "path": "prior"}
-    pm.sample_bdmc(normal_model(), **options)  # compiles
-    with ctrl_c_after(1.0):
-        dt = pm.sample_bdmc(normal_model(), **options, target_gap=1e-15)
+    options = SMALL | {"step": step, "cores": cores, "particles": 1, "path": "prior"}
+    with ExitStack() as stack:
+        begun = cache(lambda: stack.enter_context(ctrl_c_after(0.6)))  # once a run has ended
+        dt = pm.sample_bdmc(
+            normal_model(), **options, target_gap=1e-15, callback=lambda dt: begun()
+        )
     assert dt.attrs["interrupted"] == 1
     assert np.isfinite(bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"])

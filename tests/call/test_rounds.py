@@ -14,7 +14,6 @@ from pymc_bdmc.call.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.call.session import Session
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.run.tasks import PilotTask
-from tests.call.test_sampling import normal_model
 from tests.models import small_regression
 
 SEED = {"random_seed": 5, "progressbar": False, "cores": 1, "path": "prior"}
@@ -28,7 +27,7 @@ def sample(**options):
 
 @pytest.fixture(scope="module")
 def result():
-    return sample(target_gap=TARGET, chains=16)
+    return sample(target_gap=TARGET, chains=8)
 
 
 def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
@@ -101,12 +100,12 @@ class GaussianWork:
             zeros = blank.astype(int)
             yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), blank, zeros, 1)
 
-    def rounds(self, target, seed=0, chains=4, **limits):
+    def rounds(self, target, seed=0, chains=4, first=2, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
         forward = Side("forward", 1, {}, self.tuning, chains)
         reverse = Side("reverse", 1, {}, self.tuning, chains, sources=[source])
         options = CallOptions(target_gap=target, **limits, progressbar=False)
-        plan = Plan(sides=[forward, reverse], schedules=[bdmc.schedules.linear(2)])
+        plan = Plan(sides=[forward, reverse], schedules=[bdmc.schedules.linear(first)])
         return anneal_in_rounds(Session(options, None, self, seed, stop=None), plan, result=None)
 
 
@@ -126,7 +125,7 @@ def test_the_result_is_not_chosen_for_its_noise():
         lower = found.runs["forward"][0].log_weight.mean()
         return (lower + 4 / n) / np.sqrt(2 / n), (8 / n - found.gap[0]) / np.sqrt(4 / n)
 
-    last_two = [GaussianWork().rounds(0.1, seed)[-2:] for seed in range(200)]
+    last_two = [GaussianWork().rounds(0.1, seed, first=64)[-2:] for seed in range(200)]
     chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(200)
     assert (np.abs(confirming) < 4).all()
     assert (chosen > 4).all()
@@ -160,7 +159,7 @@ def test_a_gap_below_zero_does_not_make_up_for_its_error():
     """With four chains it often is; the twin, their sum alone, would have stopped earlier."""
     twin_stops = 0
     for seed in range(40):
-        *earlier, last, _ = GaussianWork().rounds(0.3, seed)
+        *earlier, last, _ = GaussianWork().rounds(0.3, seed, first=8)
         assert max(last.gap[0], 0) + last.gap[1] <= 0.3
         assert all(max(each.gap[0], 0) + each.gap[1] > 0.3 for each in earlier)
         twin_stops += any(sum(each.gap) <= 0.3 for each in earlier)
@@ -248,11 +247,3 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(monkeypatch, more, mes
     alone = dt.copy()
     alone.attrs["rounds"] = 0
     assert bdmc.certified(dt).equals(bdmc.certified(alone, share).assign(confidence=0.95))
-
-
-def test_step_methods_take_an_adaptive_schedule_and_a_target():
-    options = OPTIONS | {"target_gap": 1e-9, "max_temperatures": 40, "schedule": "adaptive"}
-    dt = pm.sample_bdmc(normal_model(), step=pm.Metropolis, **options)
-    assert dt.attrs["schedule"] == "adaptive"
-    assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
-    assert dt["forward"]["thermodynamic_length"].values[0] > 0

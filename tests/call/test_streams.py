@@ -49,15 +49,7 @@ def test_every_task_of_a_call_has_its_own(keys, options):
     check_unique(keys)
 
 
-@pytest.mark.parametrize(
-    ("module", "names", "new", "old"),
-    [
-        ("annealing", Fitting, "FITTED_SCOUTS", Fitting.WEIGHING_SCOUTS),
-        ("annealing", Piloting, "FROM_REFERENCE", Piloting.FROM_PRIOR),
-    ],
-    ids=["scouts", "pilots"],
-)
-def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new, old, monkeypatch):
+def test_a_call_that_anneals_after_weighing_is_refused(keys, monkeypatch):
     """Fits to all data sets are made first. Twins: a key is used again."""
     fit_others = ImportanceSampling._fit_others
 
@@ -71,9 +63,14 @@ def test_a_call_that_anneals_after_weighing_is_refused(keys, module, names, new,
     sample(simulate=simulate)
     check_unique(keys)
 
-    keys.clear()
-    reused = SimpleNamespace(**{**names.__members__, new: old})
-    monkeypatch.setattr(f"pymc_bdmc.call.{module}.{names.__name__}", reused)
-    sample(simulate=simulate)
-    with pytest.raises(AssertionError):
-        check_unique(keys)
+    for names, new, old in (
+        (Fitting, "FITTED_SCOUTS", Fitting.WEIGHING_SCOUTS),
+        (Piloting, "FROM_REFERENCE", Piloting.FROM_PRIOR),
+    ):
+        keys.clear()
+        reused = SimpleNamespace(**{**names.__members__, new: old})
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pymc_bdmc.call.annealing.{names.__name__}", reused)
+            sample(simulate=simulate)
+        with pytest.raises(AssertionError):
+            check_unique(keys)

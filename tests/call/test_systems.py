@@ -141,7 +141,7 @@ def anneal_lattice(**changes):
 def test_ctrl_c_ends_blocks_at_work(call, ctrl_c_after):
     """A million transitions take minutes; nothing is finished yet."""
     call(temperatures=2, chains=200)  # compiles
-    with ctrl_c_after(0.3), pytest.raises(KeyboardInterrupt):
+    with ctrl_c_after(0.15), pytest.raises(KeyboardInterrupt):
         call(temperatures=1_000_000, chains=200)
 
 
@@ -176,7 +176,7 @@ def test_a_callback_sees_the_result_so_far_and_may_end_it():
 @pytest.mark.parametrize("system", [TwoSpins(), Forgetful()], ids=["sound", "broken"])
 def test_crooks_relation_holds_for_a_system_of_a_user(system):
     """E_f[w; w < c] = Z P_r(w < c) for three c, α = 2e-4; the twin fails it."""
-    dt = bdmc.anneal(system, chains=40_000, temperatures=3, random_seed=1, progressbar=False)
+    dt = bdmc.anneal(system, chains=20_000, temperatures=3, random_seed=1, progressbar=False)
     forward, reverse = (dt[group]["log_weight"].values[0] for group in ("forward", "reverse"))
     log_z, worst = np.log(np.exp(system.ell).mean()), 0.0
     for c in np.quantile(reverse, [0.25, 0.5, 0.75]):
