@@ -13,7 +13,7 @@ from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.lattice import Ising, Potts
 from pymc_bdmc.testbeds import tempering
 from pymc_bdmc.testsystems import BimodalGaussian
-from tests.models import SIGMAS, beta_bernoulli, hard_constraint
+from tests.models import SIGMAS, hard_constraint
 
 FEW = {"chains": 2, "draws": 3, "temperatures": 2, "initial": 2, "iterations": 1, "random_seed": 1}
 
@@ -47,16 +47,16 @@ def test_every_method_on_the_same_draws(rbm, tempered):
 @pytest.mark.parametrize(
     ("system", "draws"),
     [
-        (Ising(6), 600),
-        (Potts(3, q=4, coupling=2.0), 600),
-        (BimodalGaussian(dimension=10, distance=3.0, prior_std=5.0, upper_weight=0.5), 300),
+        (Ising(6), 300),
+        (Potts(3, q=4, coupling=2.0), 300),
+        (BimodalGaussian(dimension=10, distance=3.0, prior_std=5.0, upper_weight=0.5), 200),
     ],
 )
 def test_other_systems(system, draws):
-    options = {"schedule": "cubic", "initial": 20} if draws == 300 else {}
+    options = {"schedule": "cubic", "initial": 20} if draws == 200 else {}
     dt = bdmc.temper(system, temperatures=20, draws=draws, random_seed=2, **options)
     table = evidence(dt, ["RTS", "sequential likelihood", "MBAR"])
-    log_z = system.log_z if draws == 300 else system.log_z()
+    log_z = system.log_z if draws == 200 else system.log_z()
     assert ((table["value"] - log_z).abs() < SIGMAS * table["error"]).all()
     assert table["error"].max() < 0.3
 
@@ -83,13 +83,14 @@ def test_compiled_draws_are_of_their_temperature():
     n, betas = y.size, np.array([0.0, 0.1, 0.4, 1.0])
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu"), 1.0, observed=y)
-    dt = bdmc.temper(model, temperatures=betas, draws=1000, random_seed=3, progressbar=False)
+    dt = bdmc.temper(model, temperatures=betas, draws=300, random_seed=3, progressbar=False)
 
     def exact(beta):
         moments = y @ y, y.sum() ** 2 / (1 + n * beta), y.sum() ** 2 * n / (1 + n * beta) ** 2
         slope = -0.5 * moments[0] + beta * moments[1] - 0.5 * beta**2 * moments[2]
         return slope - 0.5 * n * np.log(2 * np.pi) - 0.5 * n / (1 + n * beta)
 
+    assert dt.attrs["step"].startswith("compiled")
     for k, beta in enumerate(betas):
         scores = [score(dt["tempering"], k, exact(each)) for each in (beta, betas[-1 - k])]
         assert scores[0] < SIGMAS < scores[1]
@@ -104,16 +105,13 @@ def test_initial_iterations_stop_by_the_rule(tempered):
     assert tempered.attrs["flatness"] == pytest.approx(flatness[-1])
 
 
-@pytest.mark.parametrize(
-    ("build", "step"), [(hard_constraint, None), (beta_bernoulli, pm.Metropolis)]
-)
-def test_pymc_models(build, step):
-    model, log_ml = build()
+def test_a_step_method_finds_the_evidence():
+    """Where most of the prior is impossible."""
+    model, log_ml = hard_constraint()
     dt = bdmc.temper(
-        model, chains=12, temperatures=np.linspace(0, 1, 9) ** 3, draws=150, initial=20, step=step,
-        random_seed=1, progressbar=False,
+        model, chains=8, temperatures=np.linspace(0, 1, 6) ** 3, draws=80, initial=20,
+        step=pm.Metropolis, random_seed=1, progressbar=False,
     )  # fmt: skip
-    assert dt.attrs["step"].startswith("compiled") == (step is None)
     value, error = bdmc.evidence(dt, "RTS")[["value", "error"]].iloc[0]
     assert abs(value - log_ml) < SIGMAS * error
     assert error < 0.5
@@ -126,9 +124,10 @@ def test_models_that_cannot_be_compiled_use_step_methods(monkeypatch):
         raise NotJittable("no")
 
     monkeypatch.setattr(JittedDensity, "_compile", refuse)
-    with beta_bernoulli()[0]:
+    with pm.Model():
+        pm.Normal("y", pm.Bernoulli("k", 0.5), observed=0.0)
         dt = bdmc.temper(**FEW)
-    assert dt.attrs["step"].startswith("NUTS(")
+    assert dt.attrs["step"].startswith("BinaryGibbsMetropolis(")
     assert dt["tempering"]["place"].shape == (2, 3)
 
 

@@ -24,17 +24,15 @@ def weights(dt):
     [
         (Ising(4), "metropolis", "checkerboard", "exact"),
         (Ising(4), "heat bath", "random", "swendsen-wang"),
-        (Ising(3), "heat bath", "random", "exact"),
         (Potts(4, 10, coupling=1.0), "metropolis", "random", "swendsen-wang"),
         (Potts(4, 10, coupling=1.0), "heat bath", "checkerboard", "exact"),
         (Potts(3, 5), "metropolis", "random", "exact"),
-        (Potts(4, 3), "heat bath", "checkerboard", "swendsen-wang"),
     ],
 )
 def test_small_lattices_have_the_exact_evidence(system, kernel, sites, start):
     """Odd sides too."""
     dt = anneal(
-        system, temperatures=60, chains=2048, kernel=kernel, sites=sites, start=start, **QUIET
+        system, temperatures=60, chains=1024, kernel=kernel, sites=sites, start=start, **QUIET
     )
     forward, reverse = weights(dt)
     for estimate in (
@@ -82,7 +80,7 @@ def test_reverse_chains_are_the_reversal(reversed_order, monkeypatch):
             lambda self, block: order(self, replace(block, direction=Direction.FORWARD)),
         )
     system = Ising(2, coupling=0.4)
-    options = {"sites": "random", "updates": 3, "temperatures": 2, "chains": 100_000}
+    options = {"sites": "random", "updates": 3, "temperatures": 2, "chains": 30_000}
     # Of this seed the sites are not the same backwards. Nine values are compared: α < 6e-4.
     dt = anneal(system, **options, random_seed=9, progressbar=False)
     assert bool(crooks_statistic(dt, system.log_z()) < SIGMAS) is reversed_order
@@ -132,7 +130,7 @@ def test_an_exact_start_that_takes_long_hears_ctrl_c(monkeypatch, ctrl_c_after):
     monkeypatch.setattr(lattice, "MAX_SWEEPS", 2**40)
     options = {"chains": 2, "temperatures": 2, **QUIET}
     anneal(Potts(32, 256, coupling=0.1), **options)  # compiles
-    with ctrl_c_after(0.5):
+    with ctrl_c_after(0.2):
         dt = anneal(Potts(32, 256, coupling=np.log(17)), **options)
     forward, reverse = weights(dt)
     assert np.isfinite(forward).all()

@@ -8,10 +8,10 @@ from pymc_bdmc.lattice import Ising, Potts, perfect_samples, random_cluster
 from pymc_bdmc.testbeds import lattice_kernels as kernels
 from tests.testbeds.lattice.conftest import bond_distribution, chi_square_fits
 
-N = 20_000
+N = 5_000
 CASES = [
     (Ising(3), 0.44),
-    (Ising(4), 1.0),
+    (Ising(4), 0.7),
     (Potts(2, 10, coupling=2.0), 0.7),
 ]
 
@@ -50,14 +50,14 @@ def test_swendsen_wang_keeps_the_distribution(system, beta):
     assert chi_square_fits(bond_counts(system, cold), bond_distribution(system, beta))
 
 
-@pytest.mark.parametrize("beta", [0.2, 0.44, 1.0])
+@pytest.mark.parametrize("beta", [0.2, 0.44])
 def test_mean_energy_of_large_lattices(beta):
     """The mean of ℓ is the derivative of log Z; four standard errors, α = 6e-5."""
     system = Ising(16)
-    samples = perfect_samples(system, 1000, beta, random_seed=1)
+    samples = perfect_samples(system, 400, beta, random_seed=1)
     log_likelihood = system.log_likelihood(samples)
     expected = (system.log_z(beta + 1e-5) - system.log_z(beta - 1e-5)) / 2e-5
-    assert abs(log_likelihood.mean() - expected) < 4 * log_likelihood.std() / np.sqrt(1000)
+    assert abs(log_likelihood.mean() - expected) < 4 * log_likelihood.std() / np.sqrt(400)
 
 
 def test_refuses(monkeypatch):

@@ -38,7 +38,7 @@ def test_a_burn_in_that_takes_long_hears_ctrl_c(ctrl_c_after):
     large = RBM(np.zeros(500), np.zeros(500), np.zeros((500, 500)))
     options = {"chains": 2, "temperatures": 2, "progressbar": False}
     anneal(large, burn_in=1, **options)  # compiles
-    with ctrl_c_after(0.5):
+    with ctrl_c_after(0.2):
         dt = anneal(large, burn_in=10**7, **options)
     assert dt["forward"]["log_weight"].notnull().all()
     assert dt["reverse"]["log_weight"].isnull().all()

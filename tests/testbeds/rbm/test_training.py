@@ -19,16 +19,16 @@ def digits():
 @pytest.mark.parametrize("method", ["cd", "pcd"])
 def test_log_z_is_followed(digits, method):
     data, held_out = digits
-    training = train(data, 16, method=method, epochs=60, rate=0.2, held_out=held_out, random_seed=1)
+    training = train(data, 16, method=method, epochs=30, rate=0.2, held_out=held_out, random_seed=1)
     exact = training.rbm.log_z()
     # Of 200 nats of mean ℓ; the estimate that forgets the weights misses by more than one
     assert abs(training.log_z[-1] - exact) < 0.25
     assert abs(training.log_z[0] - exact) > 1
-    assert training.log_likelihood[-1] > training.log_likelihood[0] + 3
+    assert training.log_likelihood[-1] > training.log_likelihood[0] + 2
     mean = training.rbm.log_marginal(held_out).mean()
     assert training.held_out[-1] == pytest.approx(mean - training.log_z[-1])
     if method == "pcd":  # CD's chains stay near the data: its likelihood is no better
-        assert training.held_out[-1] > training.held_out[0] + 3
+        assert training.held_out[-1] > training.held_out[0] + 2
 
 
 def test_held_out_data_between_bounds(digits):
