@@ -11,8 +11,6 @@ import numpy as np
 from tests.testing.mutants import MUTANTS
 from tests.testing.mutants.catalogue import Mutant
 
-__all__ = ["main"]
-
 MATRIX = "Which check sees which fault"
 RATES = "How often and how fast"
 SAMPLERS = ["check_invariance", "check_exact_rank", "check_geweke", "check_sampler"]

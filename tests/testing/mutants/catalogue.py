@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["MUTANTS", "Mutant", "Trial", "mutant_of"]
-
 Trial = Mapping[str, Callable[..., Any]]
 """Checks of one kind of specimen, by name: functions of the specimen and the check's settings."""
 

@@ -2,29 +2,9 @@
 
 import numpy as np
 
+from tests.testing.mutants import trials
 from tests.testing.mutants.catalogue import mutant_of
-from tests.testing.mutants.trials import (
-    VectorSampler,
-    barrier,
-    counted,
-    eight_means,
-    known_mean,
-    of_sampler,
-    sum_of_two,
-    three_categories,
-    tossed,
-)
-
-__all__ = [
-    "BinaryFlips",
-    "Conjugate",
-    "HeatBath",
-    "IntegerWalk",
-    "MetropolizedGibbs",
-    "NormalGibbs",
-    "ShortWalk",
-    "Slice",
-]
+from tests.testing.mutants.trials import VectorSampler, of_sampler
 
 
 class Slice(VectorSampler):
@@ -51,7 +31,7 @@ class Slice(VectorSampler):
             left, right = (shift, right) if shift < 0 else (left, shift)
 
 
-@mutant_of(Slice, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(Slice, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class Decadic(Slice):
     """The level of the slice uses log₁₀ u instead of the natural logarithm of u."""
 
@@ -73,7 +53,7 @@ class NormalGibbs(VectorSampler):
         return with_value(q, i, self.rng.normal(mean, self.deviation(precision)))
 
 
-@mutant_of(NormalGibbs, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(NormalGibbs, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class VarianceForDeviation(NormalGibbs):
     """Gibbs with a wrong conditional: it uses the variance as the standard deviation."""
 
@@ -98,7 +78,7 @@ class Conjugate(VectorSampler):
         return self.rng.normal(information * self.y() / precision, self.width / np.sqrt(precision))
 
 
-@mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_invariance")
+@mutant_of(Conjugate, of_sampler(trials.known_mean), seen_by="check_invariance")
 class OldData(Conjugate):
     """Observed data not replaced: the sampler keeps the first data that it saw."""
 
@@ -109,7 +89,7 @@ class OldData(Conjugate):
         return self.first
 
 
-@mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_sampler")
+@mutant_of(Conjugate, of_sampler(trials.known_mean), seen_by="check_sampler")
 class Untempered(Conjugate):
     """Wrong β: it draws from the posterior at every temperature."""
 
@@ -117,14 +97,14 @@ class Untempered(Conjugate):
         return 1.0
 
 
-@mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_invariance")
+@mutant_of(Conjugate, of_sampler(trials.known_mean), seen_by="check_invariance")
 class NoShrinkage(Conjugate):
     """Gibbs with a wrong conditional: the precision of the prior is missing."""
 
     prior_precision = 0.0
 
 
-@mutant_of(Conjugate, of_sampler(eight_means), seen_by="check_invariance")
+@mutant_of(Conjugate, of_sampler(trials.eight_means), seen_by="check_invariance")
 class TooWide(Conjugate):
     """Gibbs with a wrong conditional: its standard deviation is too large by 2 %."""
 
@@ -159,7 +139,7 @@ class HeatBath(DiscreteSampler):
         return q
 
 
-@mutant_of(HeatBath, of_sampler(three_categories), seen_by="check_invariance")
+@mutant_of(HeatBath, of_sampler(trials.three_categories), seen_by="check_invariance")
 class Simultaneous(HeatBath):
     """Gibbs with a wrong conditional: all at once, each given the old values of the others."""
 
@@ -183,7 +163,7 @@ class MetropolizedGibbs(HeatBath):
         return q
 
 
-@mutant_of(MetropolizedGibbs, of_sampler(three_categories), seen_by="check_invariance")
+@mutant_of(MetropolizedGibbs, of_sampler(trials.three_categories), seen_by="check_invariance")
 class Renormalised(MetropolizedGibbs):
     """The ratio takes p(new) without the old category, as PyMC 6.4's proportional Gibbs does."""
 
@@ -205,7 +185,7 @@ class BinaryFlips(DiscreteSampler):
         return q
 
 
-@mutant_of(BinaryFlips, of_sampler(tossed), seen_by=None)
+@mutant_of(BinaryFlips, of_sampler(trials.tossed), seen_by=None)
 class Alternating(BinaryFlips):
     """Every bit is flipped in every step, so two fair coins always flip together (PyMC #2866).
 
@@ -227,7 +207,7 @@ class IntegerWalk(DiscreteSampler):
         return new if self.accepts(self.log_p(new) - self.log_p(q)) else q
 
 
-@mutant_of(IntegerWalk, of_sampler(counted), seen_by="check_invariance")
+@mutant_of(IntegerWalk, of_sampler(trials.counted), seen_by="check_invariance")
 class CutOff(IntegerWalk):
     """Rounding in a discrete proposal: decimals are cut off, so most steps go down."""
 
@@ -235,7 +215,7 @@ class CutOff(IntegerWalk):
         return (q + 2 * self.rng.standard_normal(q.size)).astype(int)
 
 
-@mutant_of(IntegerWalk, of_sampler(counted), seen_by="check_invariance")
+@mutant_of(IntegerWalk, of_sampler(trials.counted), seen_by="check_invariance")
 class FoldedAtZero(IntegerWalk):
     """Proposals below zero are reflected, so zero is proposed too seldom."""
 
@@ -253,7 +233,7 @@ class ShortWalk(DiscreteSampler):
         return new if self.accepts(self.log_p(new) - self.log_p(q)) else q
 
 
-@mutant_of(ShortWalk, of_sampler(barrier), seen_by="check_geweke")
+@mutant_of(ShortWalk, of_sampler(trials.barrier), seen_by="check_geweke")
 class Adapting(ShortWalk):
     """Adapts while it samples: proposals are wide after a move and narrow after a rejection.
 

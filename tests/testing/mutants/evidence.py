@@ -8,8 +8,6 @@ import numpy as np
 from tests.testing.mutants.catalogue import mutant_of
 from tests.testing.mutants.trials import of_evidence
 
-__all__ = ["AnnealedImportance", "SequentialMonteCarlo"]
-
 
 class AnnealedImportance:
     """Estimates p(y | model 1)/p(y | model 0) by annealed importance sampling (Neal 2001)."""

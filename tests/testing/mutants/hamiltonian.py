@@ -4,15 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.testing.mutants import trials
 from tests.testing.mutants.catalogue import mutant_of
-from tests.testing.mutants.trials import (
-    VectorSampler,
-    of_sampler,
-    positive_mean,
-    sum_of_two,
-)
-
-__all__ = ["HMC", "NUTS", "Walled"]
+from tests.testing.mutants.trials import VectorSampler, of_sampler
 
 
 class HMC(VectorSampler):
@@ -53,7 +47,7 @@ class HMC(VectorSampler):
         return new if np.log(self.rng.random()) < log_ratio else q
 
 
-@mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(HMC, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class NoHalfStep(HMC):
     """Leapfrog without half steps: position and momentum are half a step apart at the end."""
 
@@ -62,7 +56,7 @@ class NoHalfStep(HMC):
         return self.drift(q, p, time)
 
 
-@mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(HMC, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class StaleGradient(HMC):
     """The second half step of the momentum uses the gradient at the previous position."""
 
@@ -72,7 +66,7 @@ class StaleGradient(HMC):
         return q, self.kick(q0, p, time / 2)[1]
 
 
-@mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(HMC, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class InvertedMetric(HMC):
     """Momenta are drawn with the inverse of the masses in the energy."""
 
@@ -80,7 +74,7 @@ class InvertedMetric(HMC):
         return self.rng.standard_normal(n) / np.sqrt(self.masses(n))
 
 
-@mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(HMC, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class PotentialOnly(HMC):
     """Wrong acceptance ratio: the kinetic energy is left out."""
 
@@ -96,7 +90,7 @@ class Walled(HMC):
         return abs(q), np.where(q < 0, -p, p)
 
 
-@mutant_of(Walled, of_sampler(positive_mean), seen_by="check_invariance")
+@mutant_of(Walled, of_sampler(trials.positive_mean), seen_by="check_invariance")
 class Folded(Walled):
     """Wrong reflection at a boundary: the position is reflected, but the momentum is not."""
 
@@ -164,7 +158,7 @@ class NUTS(HMC):
         return Tree(first, last, sample, log_weight, bool(old.turned or new.turned or along))
 
 
-@mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(NUTS, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class TruncatedDoubling(NUTS):
     """A subtree that turns within itself is kept in part instead of discarded."""
 
@@ -172,7 +166,7 @@ class TruncatedDoubling(NUTS):
         return super().grow(edge, forward, depth)._replace(turned=False)
 
 
-@mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(NUTS, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class BiasedTree(NUTS):
     """Biased tree sampling: the new subtree always wins, whatever the weights are."""
 
@@ -180,7 +174,7 @@ class BiasedTree(NUTS):
         return super().join(old, new, forward, 0.0)
 
 
-@mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(NUTS, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class NotNormalised(NUTS):
     """Multinomial weights not normalised: the outer states win with probability w′."""
 

@@ -11,8 +11,6 @@ from tests.testing.mutants.catalogue import mutant_of
 from tests.testing.mutants.trials import of_conditional, of_gradient, of_model, of_transform
 from tests.testing.mutants.walks import RandomWalk
 
-__all__ = ["conditional", "correlated", "measured", "misfit", "waiting"]
-
 
 def normal_log_density(value, mean, deviation):
     return pm.logp(pm.Normal.dist(mean, deviation), value)

@@ -11,27 +11,6 @@ from pymc_bdmc import testing
 from pymc_bdmc.testing.subjects import Sampler
 from tests.testing.mutants.catalogue import Trial
 
-__all__ = [
-    "VectorSampler",
-    "barrier",
-    "counted",
-    "eight_means",
-    "event_time",
-    "known_mean",
-    "mean_and_scale",
-    "of_conditional",
-    "of_evidence",
-    "of_gradient",
-    "of_model",
-    "of_sampler",
-    "of_transform",
-    "positive_mean",
-    "scale_of_twenty",
-    "sum_of_two",
-    "three_categories",
-    "tossed",
-]
-
 
 class VectorSampler(ABC):
     """A sampler of the one variable x, a vector; a subclass writes `move`.

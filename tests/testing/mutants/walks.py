@@ -2,30 +2,9 @@
 
 import numpy as np
 
+from tests.testing.mutants import trials
 from tests.testing.mutants.catalogue import mutant_of
-from tests.testing.mutants.trials import (
-    VectorSampler,
-    event_time,
-    known_mean,
-    mean_and_scale,
-    of_sampler,
-    positive_mean,
-    scale_of_twenty,
-    sum_of_two,
-)
-
-__all__ = [
-    "Inversion",
-    "Langevin",
-    "LongWalk",
-    "Multiplicative",
-    "RandomWalk",
-    "Seconds",
-    "SmallFactors",
-    "SmallSteps",
-    "TemperedTransition",
-    "UniformWalk",
-]
+from tests.testing.mutants.trials import VectorSampler, of_sampler
 
 
 class RandomWalk(VectorSampler):
@@ -47,7 +26,7 @@ class RandomWalk(VectorSampler):
         return new if self.accepts(self.log_ratio(new, q)) else q
 
 
-@mutant_of(RandomWalk, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(RandomWalk, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class HalvedRatio(RandomWalk):
     """Wrong acceptance ratio: half of log p(q′)/p(q), as if the target were √p."""
 
@@ -61,7 +40,7 @@ class SmallSteps(RandomWalk):
     scale = 0.3
 
 
-@mutant_of(SmallSteps, of_sampler(mean_and_scale), seen_by="check_invariance")
+@mutant_of(SmallSteps, of_sampler(trials.mean_and_scale), seen_by="check_invariance")
 class BetterOfTwo(SmallSteps):
     """Missing Hastings correction: the better of two proposals is accepted or rejected."""
 
@@ -75,7 +54,7 @@ class LongWalk(RandomWalk):
     scale = 3.0
 
 
-@mutant_of(LongWalk, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(LongWalk, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class UntilAccepted(LongWalk):
     """A rejected proposal is replaced by a new one, so the state never stays."""
 
@@ -99,7 +78,7 @@ class UniformWalk(RandomWalk):
         return new if np.log(acceptances.random()) < self.log_ratio(new, q) else q
 
 
-@mutant_of(UniformWalk, of_sampler(known_mean), seen_by="check_invariance")
+@mutant_of(UniformWalk, of_sampler(trials.known_mean), seen_by="check_invariance")
 class SharedStream(UniformWalk):
     """Random stream reused: proposal and acceptance draw from generators of the same seed."""
 
@@ -114,7 +93,7 @@ class Seconds(RandomWalk):
     scale = 60.0
 
 
-@mutant_of(Seconds, of_sampler(event_time), seen_by="check_invariance")
+@mutant_of(Seconds, of_sampler(trials.event_time), seen_by="check_invariance")
 class SinglePrecision(Seconds):
     """Accumulates in float32, which resolves times of today only to 128 s."""
 
@@ -136,7 +115,7 @@ class Multiplicative(RandomWalk):
         return super().log_ratio(new, q) + self.log_proposals(new, q)
 
 
-@mutant_of(Multiplicative, of_sampler(positive_mean), seen_by="check_invariance")
+@mutant_of(Multiplicative, of_sampler(trials.positive_mean), seen_by="check_invariance")
 class NoHastings(Multiplicative):
     """Missing Hastings correction: large values are proposed from small ones too seldom."""
 
@@ -150,7 +129,7 @@ class SmallFactors(Multiplicative):
     scale = 0.2
 
 
-@mutant_of(SmallFactors, of_sampler(scale_of_twenty), seen_by="check_sampler")
+@mutant_of(SmallFactors, of_sampler(trials.scale_of_twenty), seen_by="check_sampler")
 class JacobianTwice(SmallFactors):
     """Wrong Jacobian: the Jacobian of the logarithm is counted twice."""
 
@@ -175,7 +154,7 @@ class Langevin(RandomWalk):
         return super().log_ratio(new, q) + back - there
 
 
-@mutant_of(Langevin, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(Langevin, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class NoDrift(Langevin):
     """Missing Hastings correction: a proposal with a drift, accepted as if it had none."""
 
@@ -183,7 +162,7 @@ class NoDrift(Langevin):
         return RandomWalk.log_ratio(self, new, q)
 
 
-@mutant_of(Langevin, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(Langevin, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class Unadjusted(Langevin):
     """Accepts every proposal, as if the step size were infinitesimal."""
 
@@ -203,7 +182,7 @@ class Inversion(RandomWalk):
         return 1 / q if self.accepts(self.log_ratio(1 / q, q) + self.log_volume(q)) else q
 
 
-@mutant_of(Inversion, of_sampler(known_mean), seen_by="check_geweke")
+@mutant_of(Inversion, of_sampler(trials.known_mean), seen_by="check_geweke")
 class NoVolume(Inversion):
     """Wrong Jacobian: a deterministic proposal without the volume factor of its map."""
 
@@ -231,7 +210,7 @@ class TemperedTransition(RandomWalk):
         return new if self.accepts(log_ratio) else q
 
 
-@mutant_of(TemperedTransition, of_sampler(sum_of_two), seen_by="check_invariance")
+@mutant_of(TemperedTransition, of_sampler(trials.sum_of_two), seen_by="check_invariance")
 class NotTempered(TemperedTransition):
     """Wrong β: the weights are those of the temperatures, but all moves are on p itself."""
 
