@@ -61,7 +61,8 @@ def test_annealed_runs_are_on_both_data_sets():
     """Their log ML is that of both, within errors at α = 1e-4; that of one is the broken twin."""
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x", shape=1), 1, observed=[0.5])
-    options = {"path": "prior", "temperatures": 60, "chains": 4, "simulate": "posterior"}
+    simulate = FromPosterior(datasets=10)
+    options = {"path": "prior", "temperatures": 60, "chains": 4, "simulate": simulate}
     dt = pm.sample_bdmc(model, **options, **OPTIONS)
     new = dt["simulated"]["y"].values
     both = np.concatenate([np.full_like(new, 0.5), new], axis=1)

@@ -33,12 +33,16 @@ def test_what_would_fit_fits_and_no_more(monkeypatch):
 
 
 OPTIONS = {"chains": 4, "particles": 3, "temperatures": [2, 4], "path": "prior"}
+OPTIONS |= {"schedule": "adaptive"}
 OPTIONS |= {"simulate": bdmc.FromPrior(1), "random_seed": 1, "cores": 1, "progressbar": False}
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
-    """The seconds of a move as the pilot took them, times all moves ahead."""
+    """The seconds of a move as the pilot took them, times all moves ahead.
+
+    Step methods take an adaptive schedule, too, in rounds.
+    """
     ahead = []
 
     def anneal(session, plan, result, anneal=tree.anneal_in_rounds):
@@ -49,7 +53,9 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
 
     monkeypatch.setattr(tree, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        pm.sample_bdmc(normal_model(), step=step, **OPTIONS)
+        dt = pm.sample_bdmc(normal_model(), step=step, **OPTIONS)
+    assert dt.attrs["schedule"] == "adaptive"
+    assert (dt["forward"]["thermodynamic_length"] > 0).all()
     told = re.search(
         r"Ahead: 12 runs \(temperatures: 2, 4; particles: 3\), about (\S+) s", caplog.text
     )

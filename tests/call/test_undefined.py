@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.density import support
 from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.support import MOVES, undefined
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -64,10 +65,12 @@ def seen_through(function):
     return model
 
 
-def test_nothing_is_valid_where_the_posterior_ends_at_nan():
+def test_nothing_is_valid_where_the_posterior_ends_at_nan(monkeypatch):
     """A root: the posterior is high where it ends. Twin: a logarithm, at which it vanishes."""
+    monkeypatch.setattr(support, "MOVES", 400)
     for function, is_near in ((pm.math.sqrt, True), (pm.math.log, False)):
-        dt, log_ml = found(seen_through(function), simulate=None)
+        options = {"path": "prior", "temperatures": 30, "chains": 16, "simulate": None}
+        dt, log_ml = found(seen_through(function), **options)
         assert log_ml.valid is not is_near
         assert abs(dt.attrs["undefined_prior"] - stats.norm.cdf(-1)) < 0.06  # five errors
         told = [each for each in bdmc.diagnose(dt) if "log density of y is NaN" in each]

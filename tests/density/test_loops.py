@@ -23,21 +23,16 @@ BY_PYTHON = Mode(linker="py", optimizer="fast_compile")
 RNG = np.random.default_rng(1)
 WHOLE = np.array([0.0, 1.0])
 X, Y = RNG.normal(size=(60, 3)), RNG.normal(size=60)
-COUNTS, GROUP = np.arange(60) % 4, np.arange(60) % 9
-
-
-def mean():
-    return X @ pm.Normal("w", shape=3)
+GROUP = np.arange(60) % 9
 
 
 def several():
-    """Log link, log1p, groups, and a mixture with a scale for each observation."""
-    pm.Poisson("count", pm.math.exp(mean()), observed=COUNTS)
-    pm.Bernoulli("bit", logit_p=X @ pm.Normal("v", shape=3), observed=Y > 0)
-    pm.StudentT("t", nu=pm.Gamma("nu", 2, 0.1), mu=X @ pm.Normal("u", shape=3), observed=Y)
+    """Log link, log1p, groups with scales, and a mixture with a scale for each observation."""
     sigma = pm.HalfNormal("sigma", shape=9)
-    mu = pm.Normal("mu", 0, sigma, shape=9)
-    pm.Normal("grouped", mu[GROUP], sigma[GROUP] + X[:, 0] ** 2, observed=Y)
+    mu = pm.Normal("mu", 0, sigma, shape=9)[GROUP] + pm.math.exp(X @ pm.Normal("w", shape=3))
+    nu = pm.Gamma("nu", 2, 0.1)
+    pm.StudentT("t", nu=nu, mu=mu, sigma=sigma[GROUP] + X[:, 0] ** 2, observed=Y)
+    pm.Bernoulli("bit", logit_p=X @ pm.Normal("v", shape=3), observed=Y > 0)
     parts = pm.Normal.dist(pm.Normal("m", shape=2) + X[:, :2], pm.HalfNormal("s", shape=(60, 1)))
     pm.Mixture("y", pm.Dirichlet("share", np.ones(2)), parts, observed=Y)
 
