@@ -5,6 +5,7 @@ import inspect
 import pydoc
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from importlib import reload
 from inspect import isabstract
@@ -41,6 +42,13 @@ LAYERS = [
 ]
 
 
+TREES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def _nodes(path: Path, kind: type) -> Iterator:
+    return (node for node in ast.walk(TREES[path]) if isinstance(node, kind))
+
+
 def _layer(part: str) -> int:
     return next(i for i, names in enumerate(LAYERS) if part in names)
 
@@ -48,20 +56,18 @@ def _layer(part: str) -> int:
 def _imports(path: Path) -> set[str]:
     """Names of the modules of the package that a file imports, first component only."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            if node.module == "pymc_bdmc":
-                found |= {alias.name for alias in node.names}
-            elif node.module.startswith("pymc_bdmc."):
-                found.add(node.module.split(".")[1])
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                assert not alias.name.startswith("pymc_bdmc"), f"{path}: import {alias.name}"
+    for node in _nodes(path, ast.ImportFrom):
+        if node.module == "pymc_bdmc":
+            found |= {alias.name for alias in node.names}
+        elif node.module.startswith("pymc_bdmc."):
+            found.add(node.module.split(".")[1])
+    for node in _nodes(path, ast.Import):
+        assert not any(alias.name.startswith("pymc_bdmc") for alias in node.names), path
     return found
 
 
 def test_imports_point_down():
-    for path in ROOT.rglob("*.py"):
+    for path in TREES:
         own = path.relative_to(ROOT).parts[0].removesuffix(".py")
         for other in _imports(path) - {own}:
             assert _layer(other) > _layer(own), f"{path} imports {other}"
@@ -69,20 +75,18 @@ def test_imports_point_down():
 
 def test_names_with_an_underscore_stay_in_their_module():
     """Only names without an underscore are imported; mypy's `implicit_reexport` checks the rest."""
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("pymc_bdmc."):
+    for path in TREES:
+        for node in _nodes(path, ast.ImportFrom):
+            if node.module.startswith("pymc_bdmc."):
                 assert not any(alias.name.startswith("_") for alias in node.names), path
 
 
 def test_estimators_and_schedules_need_numpy_and_scipy_only():
     allowed = {"numpy", "scipy", "pymc_bdmc", *sys.stdlib_module_names}
     for path in [*ROOT.glob("estimators/*.py"), ROOT / "base" / "schedules.py"]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom):
-                assert node.module.split(".")[0] in allowed, f"{path}: {node.module}"
-            elif isinstance(node, ast.Import):
-                assert all(a.name.split(".")[0] in allowed for a in node.names), path
+        names = [node.module for node in _nodes(path, ast.ImportFrom)]
+        names += [alias.name for node in _nodes(path, ast.Import) for alias in node.names]
+        assert {name.split(".")[0] for name in names} <= allowed, path
 
 
 FRONTS = {"sample_bdmc", "anneal", "train", "temper", "compare_models"}
@@ -102,11 +106,9 @@ def _shape(function: ast.FunctionDef, lines: list[str]) -> tuple[int, int]:
 def test_functions_are_short_and_few_have_many_parameters():
     """At most 60 lines of code, and 8 parameters but for the public fronts."""
     found = []
-    for path in ROOT.rglob("*.py"):
-        text = path.read_text()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef):
-                found.append((node.name, *_shape(node, text.splitlines())))
+    for path in TREES:
+        lines = path.read_text().splitlines()
+        found += [(node.name, *_shape(node, lines)) for node in _nodes(path, ast.FunctionDef)]
     assert max(n_lines for *_, n_lines in found) <= 60
     many = {name for name, n_parameters, _ in found if n_parameters > 8}
     assert {name for name in many if not name.startswith("plot_")} == FRONTS
