@@ -165,7 +165,7 @@ FAULTS = [
         "log w of reverse runs is averaged as that of forward ones", "estimators/averages.py",
         "return replace(found, value=-found.value, method=\"reverse average\")",
         "return jarzynski_forward(reverse)",
-        "estimators/test_jarzynski.py",
+        "estimators/test_coverage.py",
     ),
     # results and calls
     Fault(

@@ -8,17 +8,13 @@ from tests.models import interpreted
 
 SIZES = {
     "seeds": (26, 21),
-    "German credit": (25, 1000),
     "German credit, flat prior": (25, 1000),
-    "sonar": (61, 208),
     "sonar, wide prior": (61, 208),
     "ionosphere": (35, 351),
     "pines": (1600, 1600),
     "EPRV3 set 1, 0 planets": (2, 200),
-    "EPRV3 set 6, 1 planet": (7, 200),
     "EPRV3 set 3, 3 planets": (17, 200),
     "TOI-141, 1 planet": (11, 238),
-    "TOI-141, 3 planets": (17, 238),
 }
 """Numbers of elements of θ and of observations."""
 

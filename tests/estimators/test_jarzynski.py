@@ -13,20 +13,6 @@ from tests.systems import GammaWork
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
 
-def test_mean_of_logs_for_log_of_mean(gaussian_work):
-    """Twins: the mean of logs, and reverse works of another sign."""
-    rng = np.random.default_rng(1)
-    forward, reverse = gaussian_work.forward(100_000, rng), gaussian_work.reverse(100_000, rng)
-    for estimate, mean_of_logs in [
-        (est.jarzynski_forward(forward), forward.mean()),
-        (est.jarzynski_reverse(reverse), reverse.mean()),
-    ]:
-        assert estimate.valid
-        assert abs(estimate.value - 3.0) < Z_ALPHA * estimate.error
-        assert abs(mean_of_logs - 3.0) > 10 * estimate.error
-    assert abs(est.jarzynski_reverse(-reverse).value - 3.0) > 1.0
-
-
 def missing_a_mode(share, probability, rng):
     """Weights of mean 1, of which those in a mode with this share are few and large."""
     inside = rng.random((2000, 48)) < probability

@@ -54,16 +54,6 @@ def test_error_and_bias_of_rts_are_those_of_replicates():
     assert abs(left_out[:, -1].mean()) > Z_ALPHA * noise[-1]
 
 
-def test_one_run_of_the_sequential_likelihood_is_rts():
-    ell, _ = draw(12, 300, np.random.default_rng(3))
-    one = est.rao_blackwellized(ell, BETAS, GUESS)
-    assert one.estimate.valid
-    log_c = log_mean_probabilities(ell, BETAS, GUESS)
-    same = est.sequential_likelihood(log_c[None], GUESS[None], [300])
-    np.testing.assert_allclose(same.log_z, one.log_z, atol=1e-9)
-    np.testing.assert_allclose(same.error, one.error, rtol=1e-6)
-
-
 def test_sequential_likelihood_joins_runs_with_different_guesses():
     """Twin: the guesses are taken to be the same."""
     rng, draws = np.random.default_rng(4), [50, 200, 800]
@@ -155,18 +145,6 @@ def test_error_is_the_spread_of_replicates(weights):
     few = est.thermodynamic_integration(ell, BETAS, places=np.minimum(places, 4))
     assert not few.valid
     assert "1 temperatures without" in few.reason
-
-
-def test_many_temperatures_make_it_equal_to_rts():
-    """Carlson et al. (2016): RTS is the limit of TI-RB, and free of the rule's error."""
-    ell, _ = draw(10, 500, np.random.default_rng(2))
-    differences = []
-    for n in (5, 20, 80):
-        betas = np.linspace(0, 1, n + 1)
-        guess = np.interp(betas, BETAS, GUESS)
-        rts = est.rao_blackwellized(ell, betas, guess).estimate.value
-        differences.append(abs(est.thermodynamic_integration(ell, betas, log_z=guess).value - rts))
-    assert differences[0] > 5 * differences[1] > 25 * differences[2]
 
 
 # ---- Flow along the ladder ----

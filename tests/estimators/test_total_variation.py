@@ -168,7 +168,6 @@ NOT_ALIKE = np.repeat([0.02, 0.8], 10)
 LAWS = {
     "two points": (lambda rng: np.where(rng.random((SETS, 20)) < 0.95, 0.01, 0.9), 0.0545),
     "not alike": (lambda rng: rng.random((SETS, 20)) < NOT_ALIKE, NOT_ALIKE.mean()),
-    "rising": (lambda rng: rng.random((SETS, 20)) < np.linspace(0, 0.3, 20), 0.15),
     "beta": (lambda rng: rng.beta(0.05, 0.45, (SETS // 5, 6)), 0.1),
 }
 """Draws of sets, and the mean of their terms. Low terms may come first, or all be different."""
