@@ -14,7 +14,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.call.options import Options
-from tests.models import eight_schools
+from tests.models import eight_schools, interpreted
 
 matplotlib.use("Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
@@ -51,6 +51,13 @@ def schools_result():
         cores=1,
         progressbar=False,
     )
+
+
+@pytest.fixture(scope="module")
+def quickly_compiled():
+    """Densities of this module are interpreted: they take longer to compile than to run."""
+    with interpreted():
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from pymc_bdmc.studies.point_null import PointNull
 from tests.models import SIGMAS
 from tests.results.trees import exact_result, result
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 X = np.linspace(-1, 1, 12)
 Y = 0.4 + 0.6 * X + np.resize([0.5, -0.8, 0.1, 0.9], 12)
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}

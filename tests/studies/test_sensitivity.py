@@ -17,6 +17,8 @@ from pymc_bdmc.studies import sensitivity as module
 from tests.models import SIGMAS
 from tests.results.trees import exact_result, tree
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 Y = np.array([0.3, 1.2, -0.4, 0.8, 1.1])
 OPTIONS = dict(random_seed=1, cores=1, progressbar=False)
 SCALES = [0.1, 1.0, 10.0, 1000.0]
