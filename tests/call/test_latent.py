@@ -51,29 +51,22 @@ def log_ml_of_log_normal_effects():
     return logsumexp(found) + np.log(scales[1] - scales[0])
 
 
-@pytest.mark.parametrize(
-    ("model", "log_ml", "latent", "split", "simulate"),
-    [
-        (log_normal_effects(), log_ml_of_log_normal_effects(), "effect", "1 parameter, 3", None),
-        (SCHOOLS, eight_schools_log_ml(), ["theta"], "2 parameters, 8", "hyperparameters"),
-    ],
-    ids=["log-normal", "schools"],
-)
-def test_named_variables_are_latent(model, log_ml, latent, split, simulate, caplog):
-    """The log and the reason say the split, which the program would not find or not choose.
+def test_named_variables_are_latent(caplog):
+    """The log and the reason say the split, which the program would not find.
 
     Further data sets have the same latent variables.
     """
+    simulate = bdmc.FromHyperparameters(datasets=2)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        dt = called(model, latent, simulate=simulate)
-    assert dt.attrs["path_reason"].startswith(f"{split} latent variables: ")
-    assert f"Path: fitted, {split} latent variables: " in caplog.text
+        dt = called(log_normal_effects(), "effect", simulate=simulate)
+    split = "1 parameter, 3 latent variables: "
+    assert dt.attrs["path_reason"].startswith(split)
+    assert f"Path: fitted, {split}" in caplog.text
     assert dt.attrs["unreached"] == ""
-    assert {dt[group].sizes["beta"] for group in ("real", "forward") if group in dt.children} == {2}
+    assert dt["real"].sizes["beta"] == dt["forward"].sizes["beta"] == 2
     found = bdmc.log_ml(dt)
     assert found.error < 0.05
-    assert abs(found.value - log_ml) < SIGMAS * found.error
-    assert simulate is None or bdmc.verdict(dt).status == "good"
+    assert abs(found.value - log_ml_of_log_normal_effects()) < SIGMAS * found.error
 
 
 rng = np.random.default_rng(1)
@@ -90,7 +83,7 @@ def factor():
     return model
 
 
-def log_ml_of_factor(n=500_000):
+def log_ml_of_factor(n=100_000):
     """Scores are integrated out; the rest by prior draws. Returns the value and its error."""
     loading = rng.normal(size=(n, 3))
     variance = np.exp(2 * rng.normal(-0.7, 0.3, n))
@@ -118,15 +111,15 @@ def test_both_signs_are_found_on_similar_data():
     data = compiled.density.data
     known = compiled.fit(FitTask(data, np.random.SeedSequence(1))).tuning
     assert len(known.reference.marginal_modes) == 2
-    scores, noise = rng.normal(size=(5, 20, 1)), rng.normal(size=(5, 20, 3))
-    loadings = rng.normal(size=(5, 1, 2)) @ [[1, 1, 0], [0.5, -0.5, -2]]  # far from the known ones
+    scores, noise = rng.normal(size=(3, 20, 1)), rng.normal(size=(3, 20, 3))
+    loadings = rng.normal(size=(3, 1, 2)) @ [[1, 1, 0], [0.5, -0.5, -2]]  # far from the known ones
     others = [{"y": y} for y in scores * loadings + 0.5 * noise]
 
     def modes(known=known):
         fits = [compiled.fit(FitTask(each, np.random.SeedSequence(2), known)) for each in others]
         return [len(fit.tuning.reference.marginal_modes) for fit in fits]
 
-    assert modes() == [2] * 5
+    assert modes() == [2] * 3
     one = known.reference._replace(marginal_modes=known.reference.marginal_modes[:1])
     assert 1 in modes(replace(known, reference=one, is_conclusive=True))
 

@@ -59,7 +59,7 @@ def test_a_call_that_anneals_after_weighing_is_refused(keys, monkeypatch):
 
     monkeypatch.setattr(ImportanceSampling, "_fit_others", refuse)
     monkeypatch.setattr("pymc_bdmc.call.annealing.MAX_RHAT", 0.0)
-    simulate = bdmc.FromHyperparameters("mean", datasets=3, burn_in=2)
+    simulate = bdmc.FromHyperparameters("mean", datasets=2, burn_in=2)
     sample(simulate=simulate)
     check_unique(keys)
 

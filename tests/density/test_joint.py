@@ -8,7 +8,6 @@ from pytensor import scan
 
 from pymc_bdmc.density import graph, prior
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
-from pymc_bdmc.density.tempered import TemperedDensity
 
 
 def growth(steps):
@@ -62,14 +61,3 @@ def test_it_is_that_of_pymc(make, has_numba, values, monkeypatch):
     found = prior.joint_density(make())(values)
     np.testing.assert_allclose(found, by_pymc(make(), values), rtol=1e-10)
     assert not np.allclose(found, by_pymc(growth(29), values), rtol=1e-10)
-
-
-def test_new_data_give_another_density():
-    with pm.Model() as model:
-        y = pm.Data("y", [0.5, 1.0])
-        pm.Normal("z", pm.Normal("x"), observed=y)
-    values = {"x": np.array([0.0, 1.0, -2.0])}
-    before = TemperedDensity(model).joint_density(values)
-    np.testing.assert_allclose(before, prior.joint_density(model)(values))
-    model.set_data("y", [0.5, 3.0])
-    assert not np.allclose(TemperedDensity(model).joint_density(values), before)
