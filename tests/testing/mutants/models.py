@@ -20,6 +20,10 @@ def draw_normal(mean, deviation, rng=None, size=None):
     return rng.normal(mean, deviation, size)
 
 
+def draw_by_variance(mean, deviation, rng=None, size=None):
+    return rng.normal(mean, deviation**2, size)
+
+
 def measured(draw_x=draw_normal, draw_y=draw_normal):
     """A normal x, and data with a normal error; both have a density and a simulator by hand."""
     with pm.Model() as model:
@@ -31,21 +35,14 @@ def measured(draw_x=draw_normal, draw_y=draw_normal):
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def wrong_scale():
     """The prior is drawn with its variance as the standard deviation."""
-
-    def draw(mean, deviation, rng=None, size=None):
-        return rng.normal(mean, deviation**2, size)
-
-    return measured(draw_x=draw)
+    return measured(draw_x=draw_by_variance)
 
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def rounded():
     """Prior draws are rounded to one decimal, so single values have a positive probability."""
 
-    def draw(mean, deviation, rng=None, size=None):
-        return np.round(rng.normal(mean, deviation, size), 1)
-
-    return measured(draw_x=draw)
+    return measured(draw_x=lambda *given, **options: draw_normal(*given, **options).round(1))
 
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
@@ -61,37 +58,7 @@ def seeded_anew():
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_invariance")
 def wrong_error():
     """Data are simulated with the variance of their error as its standard deviation."""
-
-    def draw(mean, deviation, rng=None, size=None):
-        return rng.normal(mean, deviation**2, size)
-
-    return measured(draw_y=draw)
-
-
-def gamma_log_density(value, shape, rate):
-    return pm.logp(pm.Gamma.dist(shape, rate), value)
-
-
-def draw_gamma(shape, rate, rng=None, size=None):
-    return rng.gamma(shape, 1 / rate, size)
-
-
-def waiting(draw=draw_gamma):
-    """A positive x, and data with a normal error."""
-    with pm.Model() as model:
-        x = pm.CustomDist("x", 2.0, 1.5, logp=gamma_log_density, random=draw, shape=1)
-        pm.Normal("y", x, 0.5, observed=[0.3])
-    return model
-
-
-@mutant_of(waiting, of_model(RandomWalk), seen_by="check_prior_sampler")
-def rate_for_scale():
-    """A Gamma variable is drawn with its rate as the scale."""
-
-    def draw(shape, rate, rng=None, size=None):
-        return rng.gamma(shape, rate, size)
-
-    return waiting(draw)
+    return measured(draw_y=draw_by_variance)
 
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
