@@ -14,16 +14,9 @@ from tests.systems import GammaWork, GaussianWork
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
 
-@pytest.mark.parametrize(
-    ("work", "n_f", "n_r"),
-    [
-        (GaussianWork(stds=(1.5,), log_z=3.0), 300, 3000),
-        (GammaWork(shape=5.0, rate=0.5), 3000, 300),
-    ],
-)
-def test_agrees_with_pymbar(work, n_f, n_r):
-    rng = np.random.default_rng(1)
-    forward, reverse = work.forward(n_f, rng), work.reverse(n_r, rng)
+def test_agrees_with_pymbar():
+    work, rng = GammaWork(shape=5.0, rate=0.5), np.random.default_rng(1)
+    forward, reverse = work.forward(3000, rng), work.reverse(300, rng)
     ours = est.bar(forward, reverse)
     # pymbar takes the work of each process: −log w forward, and +log w for the reverse one.
     theirs = [
