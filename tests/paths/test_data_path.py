@@ -103,14 +103,16 @@ def test_known_answers():
         pm.Uniform("y", 0, pm.Exponential("x", 1), observed=[0.5, 1.2, 0.1])
     area, _ = integrate.quad(lambda x: np.exp(-x) * x**-3, 1.2, np.inf)
     for model, expected, size in ((shifted, exact, 101), (bounded, np.log(area), 103)):
-        dt = pm.sample_bdmc(model, path="data", simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
+        simulated = bdmc.FromPrior(1) if model is shifted else None
+        dt = pm.sample_bdmc(model, path="data", simulate=simulated, random_seed=1, cores=1,
                             progressbar=False)  # fmt: skip
         assert (dt.attrs["path"], dt.attrs["path_reason"]) == ("data", "as asked for")
         assert (dt.attrs["schedule"], dt["real"].sizes["beta"]) == ("linear", size)
         row = bdmc.evidence(dt).query("data == 'real'").iloc[0]
         assert abs(row["value"] - expected) < 4 * row["error"] < 1
         assert "ideal gap" not in bdmc.summary(dt).index.get_level_values("quantity")
-        assert not np.isnan(bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"])
+        if simulated:
+            assert not np.isnan(bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"])
 
 
 def with_potential(x):

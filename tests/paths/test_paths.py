@@ -27,7 +27,7 @@ from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference, mix_references
 from tests import models
 from tests.call.sessions import session_of
-from tests.models import SIGMAS, conjugate_regression
+from tests.models import SIGMAS, small_regression
 from tests.systems import SpikeAndSlab
 
 QUICK = dict(simulate=None, random_seed=3, progressbar=False)
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("annealed")
 
 @pytest.fixture(scope="module")
 def regression():
-    return conjugate_regression(d=5, n=40)
+    return small_regression()
 
 
 def modes(d, apart, share):

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density.graph import TemperedModel
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import make_reference, mix_references
 from tests.engines.test_identities import (
@@ -107,12 +106,6 @@ def test_a_reference_that_is_not_normalised_is_exposed():
     forward, reverse = (log_weights(system, d, 1) for d in Direction)
     assert forward_score(system, forward) > STANDARD_ERRORS
     assert reverse_score(system, reverse) > STANDARD_ERRORS
-
-
-def test_a_density_without_its_jacobian_is_exposed(monkeypatch):
-    monkeypatch.setattr(TemperedModel, "varlogp", property(lambda self: self.varlogp_nojac))
-    system = Scale()
-    assert forward_score(system, log_weights(system, FORWARD, 1)) > STANDARD_ERRORS
 
 
 def test_a_reference_fitted_with_the_start_in_view_is_exposed():
