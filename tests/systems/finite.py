@@ -7,9 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, rel_entr
 
-CHUNK = 1000
-"""Number of transition matrices held at a time."""
-
 SIDE = 7
 MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
@@ -88,26 +85,22 @@ def exact_sandwich(
     log_likelihood = np.asarray(log_likelihood, dtype=float)
     betas = np.asarray(schedule, dtype=float)
     increments = np.diff(betas)
-    steps = np.arange(1, betas.size)
 
     def target(t):
-        log_p = log_prior + np.multiply.outer(betas[t], log_likelihood)
-        return np.exp(log_p - logsumexp(log_p, axis=-1, keepdims=True))
+        log_p = log_prior + betas[t] * log_likelihood
+        return np.exp(log_p - logsumexp(log_p))
 
+    posterior = target(-1)
     q, lower = np.exp(log_prior), 0.0
-    for block in np.array_split(steps, -(-steps.size // CHUNK)):
-        for t, matrix in zip(block, transitions(betas[block]), strict=True):
-            lower += increments[t - 1] * (q @ log_likelihood)
-            q = q @ matrix
+    for t in range(1, betas.size):
+        lower += increments[t - 1] * (q @ log_likelihood)
+        q = q @ transitions(betas[[t]])[0]
 
-    posterior = target(steps[-1])
     r, upper = posterior, 0.0
-    for block in np.array_split(steps[::-1], -(-steps.size // CHUNK)):
-        matrices = transitions(betas[block])
-        for t, matrix, p in zip(block, matrices, target(block), strict=True):
-            # Reversal: K†(s → s′) = p(s′) K(s′ → s) / p(s)
-            r = p * (matrix @ (r / p))
-            upper += increments[t - 1] * (r @ log_likelihood)
+    for t in range(betas.size - 1, 0, -1):
+        # Reversal: K†(s → s′) = p(s′) K(s′ → s) / p(s)
+        r = target(t) * (transitions(betas[[t]])[0] @ (r / target(t)))
+        upper += increments[t - 1] * (r @ log_likelihood)
 
     log_z, sides = logsumexp(log_prior + log_likelihood), (lower, upper, upper - lower)
     forward, reverse = rel_entr(q, posterior).sum(), rel_entr(posterior, q).sum()
