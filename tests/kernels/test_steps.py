@@ -79,15 +79,12 @@ def frozen_kernel(density, step, direction=Direction.FORWARD, seed=3):
     return kernel
 
 
-BLOCKED = partial(pm.Metropolis, blocked=True)
 CONTINUOUS = [
     (pm.NUTS, REVERSE),
     (pm.HamiltonianMC, FORWARD),
     (pm.Metropolis, REVERSE),
     (pm.DEMetropolisZ, FORWARD),
-    (pm.Slice, FORWARD),
     (pm.Slice, REVERSE),
-    (BLOCKED, FORWARD),
 ]
 
 
