@@ -4,13 +4,11 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.results.finding import PAPER, Finding, Remedy, for_paper
-from pymc_bdmc.results.reading import Reading, once
-from tests.results.trees import tree
+from pymc_bdmc.results.reading import Reading
 
 ROOT = Path(bdmc.__file__).parent
 
@@ -43,22 +41,6 @@ def test_sentences_speak_to_a_reader_or_in_a_paper():
         assert words in said
         assert "you" not in in_paper.lower()
     assert Finding("x", "bad", "One.", Remedy("run it.")).with_remedy == "One.; run it."
-
-
-def test_a_check_is_computed_once():
-    seen = []
-
-    @once
-    def check(read, share):
-        seen.append(share)
-        return 2 * share
-
-    dt = tree(real=np.zeros(3))
-    read = Reading.of(dt)
-    assert [check(each, share) for each, share in ((read, 1), (read, 1), (read, 2), (dt, 1))] == [
-        2, 2, 4, 2,
-    ]  # fmt: skip
-    assert seen == [1, 2, 1]
 
 
 def test_attributes_of_a_call_are_those_that_are_read(schools_result):

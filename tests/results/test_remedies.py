@@ -39,7 +39,6 @@ class Careless(pm.Metropolis):
 
 DRAWS = stats.gamma(2 + sum(COUNTS), scale=1 / 5).rvs(1000, random_state=1)
 IDATA = {"right": drawn(rate=DRAWS), "wrong": drawn(rate=DRAWS + 20)}
-DEFAULT = {"path": None, "particles": None, "temperatures": None}
 BOTH_SIDES = {"simulate": None, "chains": 32}
 LATE = np.unique([*np.linspace(0.16, 0.26, 900), *np.linspace(0, 1, 99)])
 RATES = {
@@ -49,9 +48,11 @@ RATES = {
     "1 temperature": {"simulate": None, "temperatures": 1},
     "right draws": BOTH_SIDES | {"posterior": IDATA["right"]},
     "wrong draws": BOTH_SIDES | {"posterior": IDATA["wrong"]},
-    "right source": DEFAULT | {"simulate": "posterior", "posterior": IDATA["right"]},
-    "wrong source": DEFAULT | {"simulate": "posterior", "posterior": IDATA["wrong"]},
-}
+    "wrong source": {
+        "path": None, "particles": None, "temperatures": None,
+        "simulate": "posterior", "posterior": IDATA["wrong"],
+    },
+}  # fmt: skip
 """Calls on counts of an unknown rate: from the prior by ten temperatures, or as is said."""
 
 
@@ -103,7 +104,7 @@ FOLLOWED = [
     ("the averaged weights cannot be trusted: ", "1 temperature", "alone"),
     ("particles; run more chains of that sampler", "wrong draws", "right draws"),
     ("bdmc.plot_agreement(dt, idata)", "wrong draws", "right draws"),
-    ("see where these draws differ from those of the run", "wrong source", "right source"),
+    ("see where these draws differ from those of the run", "wrong source", "right draws"),
     ('on a lattice start="exact"', "ordered", "exact"),
     ("take more chains; if these do not settle it", "16 pairs", "exact"),
     ("particles, or another kernel", "50 for ten colours", "200 for ten colours"),
