@@ -19,7 +19,7 @@ MIRRORED = {
 }
 
 every = pytest.mark.parametrize("name", ESTIMATORS)
-quick = settings(max_examples=40, deadline=None, derandomize=True)
+quick = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def weights(size, bound=50.0):

@@ -149,7 +149,6 @@ def test_an_exact_start_that_takes_long_hears_ctrl_c(monkeypatch, ctrl_c_after):
         ({"sites": "spiral"}, "^sites: "),
         ({"start": "cold"}, "^start: "),
         ({"schedule": "steep"}, "^schedule: "),
-        ({"temperatures": [0, 2, 1]}, "^temperatures: "),
         ({"temperatures": 0}, "^temperatures: "),
     ],
     ids=str,
