@@ -12,8 +12,7 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
-from tests.results.test_compare import result
-from tests.results.test_summary import tree
+from tests.results.trees import exact_result, result, tree
 from tests.systems import GaussianBridge, GaussianWork
 
 
@@ -95,7 +94,8 @@ def normal_posterior():
     """A run whose posterior is x = 0.5 ± √0.5, and its model."""
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=1.0)
-    return bdmc.sample_bdmc(model, simulate=None, random_seed=1, progressbar=False), model
+    x = stats.norm(0.5, np.sqrt(0.5)).rvs(1024, random_state=1)
+    return exact_result(model, stats.norm.logpdf(1.0, 0, np.sqrt(2)), x=x), model
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """All draws of a sampler against a run's own: good, open or bad where they should be, and why."""
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -79,7 +77,6 @@ def given(beta):
 
 NARROW = np.sqrt(1 / np.diag(X.T @ X + np.eye(3)))
 WRONG = {
-    "a tenth of the deviation": lambda b, rng: MEAN + 0.1 * (b - MEAN),
     "twice the deviation": lambda b, rng: MEAN + 2 * (b - MEAN),
     "shifted by one deviation": lambda b, rng: b + SD,
     "a mean field": lambda b, rng: MEAN + NARROW * rng.normal(size=b.shape),
@@ -113,8 +110,6 @@ def test_sound_draws_are_good_and_it_prints_and_shows_and_is_kept(result, model,
     assert (found.table["ratio_upper"] > 1).all()
     assert repr(found) == str(found) == found.text
     assert "<table" in found._repr_html_()
-    with pytest.raises(FrozenInstanceError):
-        found.status = "bad"
     dt = xr.DataTree.from_dict({"agreement": agreement_dataset(found)})
     dt.to_netcdf(tmp_path / "run.nc")
     with xr.open_datatree(tmp_path / "run.nc") as stored:
