@@ -150,13 +150,13 @@ def test_another_likelihood(result):
 
 def test_elasticity(result, of_uniform):
     """Against the derivative of the closed form; α = 6e-5 a comparison."""
-    found = bdmc.elasticity(result, normal, [0.3, 2.0], model=normal(1.0))
+    found = bdmc.elasticity(result, normal, [2.0], model=normal(1.0))
     exact = [(log_ml(s * np.exp(1e-4)) - log_ml(s * np.exp(-1e-4))) / 2e-4 for s in found.index]
     assert found["valid"].all()
     assert (np.abs(found["elasticity"] - exact) < SIGMAS * found["error"]).all()
     # Broken twin: d/d scale in place of d/d log scale
     wrong = found["elasticity"] / found.index
-    assert np.abs(wrong - exact)[2.0] > SIGMAS * found.loc[2.0, "error"]
+    assert (np.abs(wrong - exact) > SIGMAS * found["error"]).all()
     # It needs a support that stays.
     grows = bdmc.elasticity(of_uniform, uniform, [1.0])
     assert not grows["valid"].item()
