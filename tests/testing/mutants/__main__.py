@@ -10,29 +10,26 @@ import numpy as np
 
 from tests.testing.mutants import MUTANTS
 from tests.testing.mutants.catalogue import Mutant
+from tests.testing.mutants.trials import CHECKS_OF_SAMPLERS
 
 MATRIX = "Which check sees which fault"
 RATES = "How often and how fast"
-SAMPLERS = ["check_invariance", "check_exact_rank", "check_geweke", "check_sampler"]
+SAMPLERS = [check.__name__ for check in CHECKS_OF_SAMPLERS]
 """Checks with a column of their own; the others share one, since no mutant has two of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the checks, print the tables, and replace those of a page by them."""
     parser = argparse.ArgumentParser(prog="python -m tests.testing.mutants", description=__doc__)
-    parser.add_argument(
-        "--seeds", type=int, default=1, metavar="N",
-        help="of the check that is best at each mutant; all others are asked once (default: 1)",
-    )  # fmt: skip
+    parser.add_argument("--seeds", type=int, default=1, help="of the best check of each mutant")
     parser.add_argument("--only", nargs="+", choices=MUTANTS, default=list(MUTANTS), metavar="NAME")
-    parser.add_argument(
-        "--results", type=Path, metavar="FILE",
-        help="JSON lines of what was asked; what is there already is not asked again",
-    )  # fmt: skip
+    parser.add_argument("--results", type=Path, help="JSON lines, which are not asked again")
     parser.add_argument("--page", type=Path, metavar="FILE", help="such as docs/mutants.md")
     options = parser.parse_args(arguments)
     mutants = [MUTANTS[name] for name in options.only]
-    known = _read(options.results) if options.results else []
+    known = []
+    if options.results and options.results.exists():
+        known = [json.loads(line) for line in options.results.read_text().splitlines()]
     asked = {(each["mutant"], each["check"], each["seed"]) for each in known}
     for mutant, check, seed in _questions(mutants, options.seeds):
         if (mutant.name, check, seed) not in asked:
@@ -45,10 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"## {title}\n\n{table}\n")
         if options.page:
             _replace_table(options.page, title, table)
-
-
-def _read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _questions(mutants: Sequence[Mutant], seeds: int) -> Iterator[tuple[Mutant, str, int]]:
@@ -72,12 +65,16 @@ def _ask(mutant: Mutant, check: str, seed: int) -> dict:
 
 
 def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
-    """A row for each mutant, a column for each check, by the first seed."""
+    """A row for each mutant: costs, in bold where the fault was found, and the evidence."""
     found = {(each["mutant"], each["check"]): each for each in answers if each["seed"] == 0}
     head = ["mutant", "what is wrong", *(name.removeprefix("check_") for name in SAMPLERS), "other"]
     rows = []
     for mutant in mutants:
-        cells = {name: _cell(answer) for (of, name), answer in found.items() if of == mutant.name}
+        cells = {}
+        for check in mutant.trial:
+            if answer := found.get((mutant.name, check)):
+                cost = f"passed, {answer['cost']}" if answer["passed"] else f"**{answer['cost']}**"
+                cells[check] = f"{cost} ({answer['kind'][0]} = {answer['evidence']:.1g})"
         other = [
             f"{check.removeprefix('check_')}: {cell}"
             for check, cell in cells.items()
@@ -86,13 +83,6 @@ def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
         columns = [cells.get(check, "") for check in SAMPLERS]
         rows.append([f"`{mutant.name}`", mutant.fault, *columns, *(other or [""])])
     return _table(head, rows)
-
-
-def _cell(answer: dict) -> str:
-    """Cost in bold where the fault was found, and the evidence."""
-    caught = f"passed, {answer['cost']}" if answer["passed"] else f"**{answer['cost']}**"
-    letter = answer["kind"][0]
-    return f"{caught} ({letter} = {answer['evidence']:.1g})"
 
 
 def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:

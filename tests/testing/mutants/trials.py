@@ -38,31 +38,43 @@ class VectorSampler(ABC):
         return self.target.gradient({"x": q})["x"]
 
 
-@cache
-def sum_of_two() -> pm.Model:
-    """Two normals whose sum was measured, and is known better than either."""
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=2)
-        pm.Normal("y", x.sum(), 0.5, observed=1.5)
-    return model
+def measured(x, deviation, y, mean=lambda x: x) -> Callable[[], pm.Model]:
+    """Return a function that makes one model of x and of normal data y with this mean."""
+
+    @cache
+    def make():
+        with pm.Model() as model:
+            pm.Normal("y", mean(x()), deviation, observed=y)
+        return model
+
+    return make
 
 
-@cache
-def known_mean() -> pm.Model:
-    """A mean whose posterior is normal and known."""
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=1)
-        pm.Normal("y", x, 0.5, observed=[1.5])
-    return model
+sum_of_two = measured(lambda: pm.Normal("x", shape=2), 0.5, 1.5, lambda x: x.sum())
+"""Two normals whose sum was measured, and is known better than either."""
 
+known_mean = measured(lambda: pm.Normal("x", shape=1), 0.5, [1.5])
+"""A mean whose posterior is normal and known."""
 
-@cache
-def eight_means() -> pm.Model:
-    """Eight means, each with a datum, whose posterior is normal and known."""
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=8)
-        pm.Normal("y", x, 0.5, observed=np.zeros(8))
-    return model
+eight_means = measured(lambda: pm.Normal("x", shape=8), 0.5, np.zeros(8))
+"""Eight means, each with a datum, whose posterior is normal and known."""
+
+positive_mean = measured(lambda: pm.HalfNormal("x", shape=1, default_transform=None), 0.7, [0.5])
+"""A mean that ends at zero, on its own scale."""
+
+event_time = measured(lambda: pm.Normal("x", 1.7e9, 60, shape=1), 60, [1.7e9])
+"""The time of an event, in seconds since 1970."""
+
+three_categories = measured(
+    lambda: pm.Categorical("x", [0.2, 0.5, 0.3], shape=2), 0.5, 1.4, lambda x: x.sum()
+)
+"""Two variables of three categories that are coupled by the data."""
+
+counted = measured(lambda: pm.Poisson("x", 1.0, shape=1), 1.0, [1.4])
+"""A small number, measured."""
+
+barrier = measured(lambda: pm.Categorical("x", [0.4, 0.002, 0.3, 0.298], shape=1), 5.0, [1.0])
+"""Four places, of which the second is hardly ever taken."""
 
 
 @cache
@@ -84,56 +96,11 @@ def scale_of_twenty() -> pm.Model:
 
 
 @cache
-def positive_mean() -> pm.Model:
-    """A mean that ends at zero, on its own scale."""
-    with pm.Model() as model:
-        x = pm.HalfNormal("x", shape=1, default_transform=None)
-        pm.Normal("y", x, 0.7, observed=[0.5])
-    return model
-
-
-@cache
-def event_time() -> pm.Model:
-    """Return a model of the time of an event, in seconds since 1970."""
-    with pm.Model() as model:
-        x = pm.Normal("x", 1.7e9, 60, shape=1)
-        pm.Normal("y", x, 60, observed=[1.7e9])
-    return model
-
-
-@cache
-def three_categories() -> pm.Model:
-    """Two variables of three categories that are coupled by the data."""
-    with pm.Model() as model:
-        x = pm.Categorical("x", [0.2, 0.5, 0.3], shape=2)
-        pm.Normal("y", x.sum(), 0.5, observed=1.4)
-    return model
-
-
-@cache
 def tossed() -> pm.Model:
     """Two fair coins, and data that tell nothing of them."""
     with pm.Model() as model:
         pm.Bernoulli("x", 0.5, shape=2)
         pm.Normal("y", observed=0.3)
-    return model
-
-
-@cache
-def counted() -> pm.Model:
-    """A small number, measured."""
-    with pm.Model() as model:
-        x = pm.Poisson("x", 1.0, shape=1)
-        pm.Normal("y", x, 1.0, observed=[1.4])
-    return model
-
-
-@cache
-def barrier() -> pm.Model:
-    """Four places, of which the second is hardly ever taken."""
-    with pm.Model() as model:
-        x = pm.Categorical("x", [0.4, 0.002, 0.3, 0.298], shape=1)
-        pm.Normal("y", x, 5.0, observed=[1.0])
     return model
 
 
@@ -145,22 +112,23 @@ CHECKS_OF_SAMPLERS = (
 )
 
 
+def asked(check, *given) -> Callable:
+    """Return a check with these arguments after the specimen, each made when the check is asked."""
+    return lambda specimen, **settings: check(specimen, *(make() for make in given), **settings)
+
+
 def of_sampler(model: Callable[[], pm.Model]) -> Trial:
     """The checks of samplers, on a model."""
-
-    def asked(check):
-        return lambda specimen, **settings: check(specimen, model(), **settings)
-
-    return {check.__name__: asked(check) for check in CHECKS_OF_SAMPLERS}
+    return {check.__name__: asked(check, model) for check in CHECKS_OF_SAMPLERS}
 
 
 def of_model(sampler: Callable[[], Sampler]) -> Trial:
     """The checks of samplers with a sound one, and the check of draws from the prior."""
 
-    def asked(check):
+    def of_sound(check):
         return lambda specimen, **settings: check(sampler(), specimen, **settings)
 
-    trial = {check.__name__: asked(check) for check in CHECKS_OF_SAMPLERS}
+    trial = {check.__name__: of_sound(check) for check in CHECKS_OF_SAMPLERS}
     return {"check_prior_sampler": testing.check_prior_sampler} | trial
 
 
@@ -173,19 +141,11 @@ def no_effect() -> pm.Model:
     return model
 
 
-of_evidence: Trial = {
-    "check_bayes_factor": lambda specimen, **settings: testing.check_bayes_factor(
-        specimen, no_effect(), **settings
-    )
-}
+of_evidence: Trial = {"check_bayes_factor": asked(testing.check_bayes_factor, no_effect)}
 of_transform: Trial = {
-    "check_transform": lambda specimen, **settings: testing.check_transform(
-        specimen, pm.Gamma.dist(2.0, 1.0), **settings
-    )
+    "check_transform": asked(testing.check_transform, lambda: pm.Gamma.dist(2.0, 1.0))
 }
 of_gradient: Trial = {"check_gradient": testing.check_gradient}
 of_conditional: Trial = {
-    "check_conditionals": lambda specimen, **settings: testing.check_conditionals(
-        specimen, known_mean(), "x", **settings
-    )
+    "check_conditionals": asked(testing.check_conditionals, known_mean, lambda: "x")
 }
