@@ -5,8 +5,6 @@ enumeration. A test passes within 3 standard errors (α = 2.7e-3 a comparison, s
 must exceed them, and are expected 4 or more away at 5,000 chains (power 84 %).
 """
 
-from functools import cached_property
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -68,29 +66,13 @@ class System:
         kernel.reset(np.random.default_rng(2))
         return OfOneDirection(kernel)
 
-    def paths(self, direction, kernel=None):
+    def paths(self, direction, kernel):
         """ℓ along n chains, shape (n, T + 1)."""
-        kernel = self.kernel(direction) if kernel is None else kernel
         places = np.random.default_rng(3).choice(6, size=self.n, p=self.starts[direction])
         points = [{"b": np.array(i), "c": np.array(j)} for i, j in self.states]
         rng, ell = np.random.default_rng(4), self.engine.log_likelihood
         runs = (anneal(kernel, ell, self.betas, [points[k]], direction, rng) for k in places)
         return np.array([run.log_likelihood for run in runs])
-
-    @cached_property
-    def correct_paths(self):
-        """Paths of the right kernels in both directions, computed once."""
-        return {direction: self.paths(direction) for direction in Direction}
-
-    def log_weights(self, direction, kernel=None):
-        paths = self.correct_paths[direction] if kernel is None else self.paths(direction, kernel)
-        return paths[:, :-1] @ np.diff(self.betas)
-
-
-@pytest.fixture(scope="module", params=[5_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def system(request):
-    """A system with so many chains of every sample."""
-    return System(request.param)
 
 
 def z_score(values, expected=1.0):
@@ -130,16 +112,17 @@ def assert_identities(system, forward, reverse):
     assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
 
 
-def test_identities(system):
+@pytest.mark.parametrize("n", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_identities(n):
     """Twins: weights on the other side of the moves; unreversed kernels, which unbiasedness does
     not notice, but Crooks' relation does.
     """
-    forward, reverse = (system.log_weights(direction) for direction in Direction)
+    system, increments = System(n), np.diff(System.betas)
+    paths = [system.paths(direction, system.kernel(direction)) for direction in Direction]
+    forward, reverse = (each[:, :-1] @ increments for each in paths)
     assert_identities(system, forward, reverse)
-    increments = np.diff(system.betas)
-    for direction, score in [(FORWARD, forward_score), (REVERSE, reverse_score)]:
-        other_side = system.correct_paths[direction][:, 1:] @ increments
-        assert score(system, other_side) > STANDARD_ERRORS
-    twin = system.log_weights(REVERSE, system.kernel(FORWARD))
+    for score, each in zip((forward_score, reverse_score), paths, strict=True):
+        assert score(system, each[:, 1:] @ increments) > STANDARD_ERRORS
+    twin = system.paths(REVERSE, system.kernel(FORWARD))[:, :-1] @ increments
     assert reverse_score(system, twin) < STANDARD_ERRORS
     assert crooks_scores(system, forward, twin).max() > STANDARD_ERRORS

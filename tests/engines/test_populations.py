@@ -26,7 +26,6 @@ from tests.engines.test_identities import (
     assert_identities,
     crooks_scores,
 )
-from tests.models import SIGMAS, hard_constraint
 
 FORWARD, REVERSE = Direction
 RUNS = 25_000
@@ -212,15 +211,6 @@ def test_places_are_few_and_the_same_for_every_run():
 def sample(model, **options):
     defaults = {"chains": 50, "particles": 6, "temperatures": 20, "simulate": None, "path": "prior"}
     return pm.sample_bdmc(model, **defaults | options, random_seed=3, cores=1, progressbar=False)
-
-
-def test_where_the_prior_is_cut():
-    """α = 6e-5."""
-    model, log_ml = hard_constraint()
-    dt = sample(model, chains=100)
-    row = bdmc.summary(dt).loc[("real", "evidence")]
-    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
-    assert dt["real"].sizes["accepted_draw"] >= 6
 
 
 def test_the_posterior_has_equal_weights_and_the_result_says_how_populations_fared():
