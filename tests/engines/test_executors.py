@@ -23,7 +23,7 @@ from tests.call.test_sampling import normal_model
 from tests.call.test_store import assert_same, committed
 
 OPTIONS = dict(
-    chains=4, particles=4, temperatures=100, path="prior",
+    chains=2, particles=4, temperatures=20, path="prior",
     simulate=bdmc.FromPrior(1), random_seed=3,
     progressbar=False,
 )  # fmt: skip
