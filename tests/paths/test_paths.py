@@ -306,7 +306,7 @@ def test_the_pilot_stays_until_it_mixes(monkeypatch):
 
     All of 24 seeds mixed, and 16 of the twin's: of 8 one at least does not, but for 4 %.
     """
-    density = TemperedDensity(models.eight_schools(True))
+    density = TemperedDensity(models.centred_schools())
     engine = CompiledEngine(density)
     tasks = [PilotTask(density.data, np.random.SeedSequence(seed)) for seed in range(8)]
     assert sum(task.run(engine).rhat <= MAX_RHAT for task in tasks) >= 7
@@ -516,7 +516,7 @@ def test_runs_follow_how_well_moves_mix(monkeypatch):
     found = []
     for drawn in (annealing.MIN_DRAWS, 1):
         monkeypatch.setattr(annealing, "MIN_DRAWS", drawn)
-        dt = pm.sample_bdmc(models.eight_schools(centred=True), **QUICK)
+        dt = pm.sample_bdmc(models.centred_schools(), **QUICK)
         found.append((dt["real"].sizes["chain"], dt["posterior"]["draw"].size))
     assert found[0][0] == 48
     assert found[1][0] == 16
