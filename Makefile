@@ -30,8 +30,8 @@ BARE := .venv-bare
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
 
-test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+test: lint # two workers on two cores leave none for threads of BLAS
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-room: $(VENV)/installed # make test-room ROOM=estimators
 	$(BIN)/python -m pytest -m "not slow" $(or $(wildcard tests/$(ROOM) pymc_bdmc/$(ROOM)), \
