@@ -34,7 +34,7 @@ COIN, MIXTURE = models.beta_bernoulli(), models.discrete_mixture()
 @pytest.mark.parametrize(
     ("make", "log_ml", "options"),
     [
-        (lambda: COIN, -71.39896, FEW | {"step": pm.NUTS}),
+        (lambda: COIN, -71.39896, FEW | {"step": pm.NUTS, "chains": 32}),
         (models.small_regression, None, FINE | {"step": "hmc"}),
         (models.small_regression, None, FINE | {"step": "nuts"}),
         (
