@@ -4,7 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import prod
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +24,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import applys_between, graph_inputs, toposort
+from pytensor.graph.traversal import ancestors, applys_between, graph_inputs, toposort
 from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.type import TensorType
 
@@ -32,7 +32,7 @@ from pymc_bdmc.base.compiling import DENSITY, in_a_line, load_numba, njit, quick
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, has_numba, jitted_function
 from pymc_bdmc.density.fast import WITH_FAST_LOOPS
-from pymc_bdmc.density.graph import Layout, number_of_rows, terms_in_turn, turns
+from pymc_bdmc.density.graph import INTERPRETED, Layout, number_of_rows, terms_in_turn, turns
 from pymc_bdmc.density.identity import structure
 
 if TYPE_CHECKING:
@@ -136,12 +136,51 @@ class JittedDensity(Layout):
             for name, each in zip(self._observed, values, strict=True)
         )
         sets = zip(*values, strict=True) if is_stacked else [values]
-        return np.concatenate([np.zeros(0), *(each.ravel() for one in sets for each in one)])
+        parts = (each.ravel() for one in sets for each in (*one, *self._of_data(*one)))
+        return np.concatenate([np.zeros(0), *parts])
 
     @cached_property
+    def _graphs(self) -> tuple[list[Variable], list[Variable], list[Variable]]:
+        """Graphs of log p and ℓ, and of their elements, which are those of all variables."""
+        model = self.model
+        kinds = model.free_RVs, [*model.observed_RVs, *model.potentials]
+        elements = [model.logp(vars=kind, sum=False) for kind in kinds]
+        terms = [pt.add(pt.constant(0.0), *(pt.sum(each) for each in kind)) for kind in elements]
+        rewritten = rewrite_pregrad([*terms, *chain(*elements)])
+        n = 2 + len(model.free_RVs)
+        return rewritten[:2], rewritten[2:n], rewritten[n:]
+
+    @property
     def _terms(self) -> list[Variable]:
-        """Graphs of log p and ℓ."""
-        return rewrite_pregrad([self.model.varlogp, self.model.datalogp])
+        return self._graphs[0]
+
+    @cached_property
+    def _of_data_alone(self) -> dict[Variable, int]:
+        """The size of each part of log p or ℓ that depends on data alone, such as log y!."""
+        if self.rows:
+            return {}
+        observed = set(self.model.observed.values())
+        find = partial(fixed_parts, self._terms, self.model.value_vars)
+        return {
+            part: size
+            for part, size in quickest("what depends on data alone", find, dict).items()
+            if part.dtype == "float64" and observed.intersection(ancestors([part]))
+        }
+
+    @cached_property
+    def _of_data(self) -> Callable:
+        """Function from the observed data of one set to what depends on them alone."""
+        if not self._of_data_alone:
+            return lambda *_: []
+        observed = [self.model.observed[name] for name in self._observed]
+        inputs = [each.type() for each in observed]
+        parts = graph_replace(
+            list(self._of_data_alone), dict(zip(observed, inputs, strict=True)), strict=False
+        )
+        function = compile_graph(inputs, parts, mode=INTERPRETED, on_unused_input="ignore")
+        return lambda *values: function(
+            *(np.asarray(v, each.dtype) for v, each in zip(values, inputs, strict=True))
+        )
 
     def _graph(self, gradient: bool) -> tuple[list[Variable], list[Variable]]:
         """Return flat inputs and the graphs of log p, ℓ and their gradients."""
@@ -171,6 +210,7 @@ class JittedDensity(Layout):
         """Return vectors for θ, perhaps with more numbers, data and interval, and their parts."""
         model = self.model
         observed = [model.observed[name] for name in self._observed]
+        observed += self._of_data_alone
         lengths = [prod(each.type.shape) for each in observed]
         theta = pt.vector("theta", shape=(size,))
         data = pt.vector("data", shape=(sum(lengths),))

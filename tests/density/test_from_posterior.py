@@ -77,7 +77,8 @@ def test_runs_are_on_both_data_sets():
     assert of_real[1] + of_new[1] == pytest.approx(of_both[1])
     assert of_real[2] + of_new[2] == pytest.approx(of_both[2])
     [from_prior] = FromPrior(1).simulate(density, 1)
-    assert engine.jitted.ravel_data(from_prior.all_data).shape == (3,)
+    sizes = (len(engine.jitted.ravel_data(d)) for d in (from_prior.all_data, made.all_data))
+    assert [2 * next(sizes)] == [next(sizes)]
 
 
 def test_draws_of_another_model_or_other_data_are_refused(density):

@@ -201,7 +201,7 @@ def test_shortcuts_that_fail_are_survived(group, monkeypatch, caplog):
     caplog.set_level("DEBUG", "pymc.bdmc")
     compare(group, CompiledEngine(TemperedDensity(group)))
     causes = [each.message for each in caplog.records if "this way is closed" in each.message]
-    assert len(causes) == 2
+    assert len(causes) == 3
     assert all(each.startswith("No shortcut for ") for each in causes)
 
 
