@@ -3,17 +3,16 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, Never
+from typing import NamedTuple, Never, cast
 
 import numpy as np
 
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
-from pymc_bdmc.base.types import Point, Run
+from pymc_bdmc.base.types import Point, Run, Tuning
 from pymc_bdmc.call.options import CHAINS
 from pymc_bdmc.call.preparation import MIN_DRAWS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.call.session import ModelSession
-from pymc_bdmc.density.structure import latent_variables
 from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
@@ -23,8 +22,10 @@ _log = logging.getLogger("pymc.bdmc")
 
 GAP = 0.02
 """Mean gap in nats that N is chosen for. Chosen."""
-MIN_PARTICLES = 64
-"""Least N. Chosen."""
+MIN_PARTICLES, FEWEST = 64, 16
+"""Least N, and least N of draws that take several evaluations each: `MOST_EVALUATIONS` together.
+Chosen."""
+MOST_EVALUATIONS = 256
 
 
 class Refusal(NamedTuple):
@@ -91,10 +92,8 @@ class ImportanceSampling(Preparation):
                 # Measured for a model of four parameters: 93,567 evaluations.
                 reason = fit.reason + self._forecast("; annealing", 1e5, fit.seconds)
                 return Refusal(reason, fit.misses, fit.log_weights, fit.refuses_given)
-            named = None if fit.refuses_given else path.latent
             if fit.tuning.is_nested:
-                latent = latent_variables(self._engine.density.model)
-                self.reached = latent if named is None else named
+                self.reached = self._engine.jitted.names_of(fit.tuning.reference.core.latent)
             self.knows_tails = fit.tuning.knows_tails
             # Measured for the same model: 1,200 to 2,600 evaluations.
             if forecast := self._forecast("Weighing", 1.5e3, fit.seconds):
@@ -103,7 +102,7 @@ class ImportanceSampling(Preparation):
 
     def _fit_others(self, data: DataSets) -> Refusal | None:
         """Fit to the other data sets; refuse if no number of draws makes the mean gap small."""
-        known = next(iter(self._fits.values())).tuning
+        known = cast(Tuning, next(iter(self._fits.values())).tuning)
         tasks = {
             d: FitTask(data[d], self._seed(Purpose.PILOT, d, Piloting.WEIGHING_FIT), known)
             for d in data
@@ -115,7 +114,8 @@ class ImportanceSampling(Preparation):
             where = f"on {len(lacking)} of {len(tasks)} simulated data sets"
             return Refusal(f"{where} {lacking[0]}")
         variances = np.array([self._fits[d].variance for d in data])
-        needed = int(np.clip(np.ceil(variances.mean() / GAP), MIN_PARTICLES, 1024))
+        least = np.clip(MOST_EVALUATIONS // known.gradients_a_move, FEWEST, MIN_PARTICLES)
+        needed = int(np.clip(np.ceil(variances.mean() / GAP), least, 1024))
         self._particles = self._session.options.particles or needed
         if np.minimum(variances / self._particles, 1).mean() <= limits.LARGEST_GAP:
             return None

@@ -21,7 +21,8 @@ from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.reference.annealed import AnnealedReference
-from pymc_bdmc.reference.contract import Defensive
+from pymc_bdmc.reference.blocks import BlockReference
+from pymc_bdmc.reference.contract import Blocks, Defensive
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
 from pymc_bdmc.reference.sparse import Combination, Sparsity
@@ -37,8 +38,8 @@ Origin = Mapping[str, Mapping[str, str]]
 
 _TYPES: dict[str, Any] = {
     each.__name__: each for each in (
-        AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
-        Reference, Run, Simulated, Sparsity, StepParameters, Table, Tuning,
+        AnnealedReference, BlockReference, Blocks, Combination, Defensive, DrawTuning, Fit, Metric,
+        NestedReference, Reference, Run, Simulated, Sparsity, StepParameters, Table, Tuning,
     )
 }  # fmt: skip
 """The only types that reading a file can create, besides plain values and arrays."""

@@ -96,6 +96,7 @@ class JittedDensity(Layout):
         self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
         self._conditionals: dict[bytes, Conditional | None] = {}
+        self._in_blocks: dict[bytes, Callable] = {}
 
     @cached_property
     def with_gradient(self) -> Callable:
@@ -163,7 +164,9 @@ class JittedDensity(Layout):
         find = partial(fixed_parts, self._terms, self.model.value_vars)
         return {
             part: size
-            for part, size in quickest("what depends on data alone", find, dict).items()
+            for part, size in quickest(
+                "what depends on data alone", find, dict[Variable, int]
+            ).items()
             if part.dtype == "float64" and observed.intersection(ancestors([part]))
         }
 
@@ -261,6 +264,27 @@ class JittedDensity(Layout):
         rest = graph_replace(outputs, flat, strict=False)
         second = _compiled(inputs, rest, "the log density given the parameters", check)
         return Conditional(first, second, n)
+
+    def in_blocks(self, number: int, *labels: np.ndarray) -> Callable:
+        """Return a cfunc that writes log p and ℓ of every block where others write gradients.
+
+        Labels are those of the terms of log p, and of ℓ. Terms of no block are in a last element.
+        """
+        key = b"".join(each.tobytes() for each in labels)
+        if key not in self._in_blocks:
+            self._in_blocks[key] = self._compile_blocks(number, labels)
+        return self._in_blocks[key]
+
+    @alone
+    def _compile_blocks(self, number: int, labels: Sequence[np.ndarray]) -> Callable:
+        load_numba()
+        inputs, flat = self._flat(self.size)
+        sums = [
+            pt.zeros(number + 1)[of_terms].inc(pt.concatenate([each.ravel() for each in terms]))
+            for of_terms, terms in zip(labels, self._graphs[1:], strict=True)
+        ]
+        outputs = graph_replace([pt.constant(0.0), pt.constant(0.0), *sums], flat, strict=False)
+        return _compiled(inputs, outputs, "the log density by blocks", self.model.check_bounds)
 
     @alone
     def _compile(self, gradient: bool) -> Callable:

@@ -198,6 +198,14 @@ class Layout:
             found[part] = self.titles[name] in names
         return found
 
+    def names_of(self, elements: np.ndarray) -> list[str]:
+        """Return the names of the variables that have some of these elements of θ."""
+        return [
+            self.titles[name]
+            for name, part in self.parts.items()
+            if np.isin(np.r_[part], elements).any()
+        ]
+
     @property
     def units(self) -> np.ndarray:
         """The element that is the logarithm of each element's unit, or −1; shape (n,).

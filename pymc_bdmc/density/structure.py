@@ -21,8 +21,9 @@ from pymc.distributions.multivariate import (
 )
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.distributions.transforms import ZeroSumTransform
+from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform
 from pymc.pytensorf import reseed_rngs
-from pymc.vartypes import discrete_types
+from pymc.vartypes import continuous_types, discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
@@ -57,6 +58,8 @@ _NAMES = (
     "Truncated", "TruncatedNormal", "Uniform", "VonMises", "Wald", "Weibull", "Wishart",
     "ZeroSumNormal",
 )  # fmt: skip
+ELEMENTWISE = type(None), LogTransform, LogOddsTransform, IntervalTransform
+"""Transforms of one element at a time."""
 NORMALISED = (
     *(getattr(pm, name).rv_type for name in _NAMES), *LKJ, HURDLE,
     PartialObservedRV, WeibullRV,  # parts of others
@@ -177,8 +180,10 @@ def scale_of(rv: Variable) -> Variable | None:
     return op.dist_params(rv.owner)[0 if family == "zerosumnormal" else -1]
 
 
-def latent_variables(model: pm.Model) -> tuple[str, ...]:
+def latent_variables(model: pm.Model, of_any_family: bool = False) -> tuple[str, ...]:
     """Return the names of free variables that are normal given the others, a priori.
+
+    With ``of_any_family``, also those of other families whose elements are independent.
 
     They have a normal prior on the unconstrained scale, and no scale of a free variable depends on
     them. Scalars that enter the model through a nonlinear function, such as the exponential of a
@@ -187,15 +192,33 @@ def latent_variables(model: pm.Model) -> tuple[str, ...]:
     """
     scales = [scale for rv in model.free_RVs if (scale := scale_of(rv)) is not None]
     shaping = set(ancestors(scales)) | _scalars_in_functions(model)
-    normal = [
+    latent = [
         rv
         for rv in model.free_RVs
-        if rv not in shaping
-        and _is_normal(rv)
-        and isinstance(model.rvs_to_transforms[rv], ZeroSumTransform | None)
+        if (of_any_family and _is_effect(rv, model))
+        or (
+            rv not in shaping
+            and _is_normal(rv)
+            and isinstance(model.rvs_to_transforms[rv], ZeroSumTransform | None)
+        )
     ]
-    multiplied = _multiplied(model, set(normal))
-    return tuple(rv.name for rv in normal if rv not in multiplied)
+    multiplied = _multiplied(model, set(latent))
+    return tuple(rv.name for rv in latent if rv not in multiplied)
+
+
+def _is_effect(rv: Variable, model: pm.Model) -> bool:
+    """Return whether a variable has several elements that are independent given its parameters.
+
+    Its transform is elementwise, and no other free variable depends on it.
+    """
+    of_others = [part for each in model.free_RVs if each is not rv for part in each.owner.inputs]
+    return (
+        rv.dtype in continuous_types
+        and rv.type.ndim > 0
+        and getattr(rv.owner.op, "ndim_supp", 1) == 0
+        and isinstance(model.rvs_to_transforms[rv], ELEMENTWISE)
+        and rv not in ancestors(of_others, blockers=[each for each in model.free_RVs])
+    )
 
 
 def _multiplied(model: pm.Model, latent: set[Variable]) -> set[Variable]:

@@ -161,7 +161,9 @@ class CompiledEngine:
             if task.known:
                 return fitting.further(task.known)
             named = self._structure_with(task.latent) if task.latent else None
-            return fitting.first(task.reference, task.degrees_of_freedom, named)
+            return fitting.first(
+                task.reference, task.degrees_of_freedom, named, self._wider_structure
+            )
         except Stopped:
             return None
 
@@ -177,6 +179,12 @@ class CompiledEngine:
         return self._structure_with(
             latent_variables(self.density.model) if self.has_gradient else ()
         )
+
+    @cached_property
+    def _wider_structure(self) -> Structure:
+        """The structure with latent variables of any family."""
+        latent = latent_variables(self.density.model, True) if self.has_gradient else ()
+        return self._structure_with(latent)._replace(must_split=True)
 
     def _structure_with(self, latent: Sequence[str]) -> Structure:
         model, is_latent = self.density.model, self.jitted.elements_of(latent)

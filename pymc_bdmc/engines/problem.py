@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.density.compiled import JittedDensity
+from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.density.prior import MAX_PRIOR_DRAWS
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
 from pymc_bdmc.kernels.transition import CompiledKernel
-from pymc_bdmc.reference.contract import Density, Slopes
+from pymc_bdmc.reference.contract import Blocks, Density, Slopes
 from pymc_bdmc.run.loop import Stopped
 
 
@@ -171,6 +172,67 @@ class Problem(Density):
             self._is_conditional, self.seconds, self._n_timed = True, np.nan, 0
         others = np.setdiff1d(np.arange(self.jitted.size), latent)
         return partial(self._filled, partial(conditional_slopes, conditional, self.target, others))
+
+    def split(self, latent: ndarray, of_latent: ndarray, thetas: ndarray) -> Blocks | None:
+        """Return the blocks with the terms of each; None if the density cannot be taken apart."""
+        labels = np.full(self.jitted.size, -1)
+        labels[latent] = of_latent
+        number = int(of_latent.max()) + 1
+        of_terms = self._labels_of_terms(labels, number, thetas)
+        if of_terms is None:
+            return None
+        n = sum(each.size for each in self._factors(thetas[0])[: len(self.density.model.free_RVs)])
+        blocks = Blocks(number, of_latent, of_terms[:n], of_terms[n:])
+        try:
+            sums = self.by_block(blocks)(thetas).sum(axis=1)
+        except NotJittable:
+            return None
+        return blocks if np.allclose(sums, self.heights(thetas)) else None
+
+    def _labels_of_terms(self, labels: ndarray, number: int, thetas: ndarray) -> ndarray | None:
+        """Return the label of every term, or the last one; None if a term has several.
+
+        Terms are evaluated where the elements of half of the labels come from another row, once
+        for either half and for every bit of the labels.
+        """
+        bits, moves = np.arange(number.bit_length()), []
+        for base, other in (thetas, thetas[::-1]):
+            before = np.concatenate(self._factors(base), axis=None)
+            for side, bit in product((0, 1), bits):
+                is_other = (labels >= 0) & ((labels + 1) >> bit & 1 == side)
+                moved = self._factors(np.where(is_other, other, base))
+                moves.append(np.concatenate(moved, axis=None) != before)
+        either = np.array(moves).reshape(2, 2, len(bits), -1).any(axis=0)
+        without, found = (either << bits[:, None]).sum(axis=1)
+        if ((without + found > 0) & (without ^ found != 2 ** len(bits) - 1)).any():
+            return None
+        return np.where(found == 0, number, found - 1)
+
+    def _factors(self, theta: ndarray) -> list[ndarray]:
+        factors = self.density.factors(self.jitted.unravel(theta), self.density.data)
+        return [each for _, each in factors]
+
+    def by_block(self, blocks: Blocks) -> Callable[[ndarray], ndarray]:
+        """Return a function from rows of θ to log p + ℓ of every block, and what is of none."""
+        number, _, *labels = blocks
+        return partial(self._by_block, self.jitted.in_blocks(number, *labels), number)
+
+    def _by_block(self, function: Callable, number: int, thetas: ndarray) -> ndarray:
+        values = np.empty((len(thetas), number + 1))
+        with self._counting(len(thetas)):
+            blocks_of(function, self.target, np.ascontiguousarray(thetas), values)
+        return values
+
+
+@njit(nogil=True, cache=True)
+def blocks_of(function, target, thetas, values):
+    """Write log p + ℓ of every block at every row of ``thetas``; −∞ for NaN."""
+    log_prior, ell = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+    for j in range(len(thetas)):
+        failed, _ = function(thetas[j], target.data, target.interval, log_prior, ell)
+        for i in range(values.shape[1]):
+            value = log_prior[i] + ell[i] + failed
+            values[j, i] = -np.inf if np.isnan(value) else value
 
 
 @njit(nogil=True, cache=True)

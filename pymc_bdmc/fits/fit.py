@@ -24,6 +24,7 @@ from pymc_bdmc.fits.modes import (
 )
 from pymc_bdmc.fits.nested import NoFit, Structure, fit_nested, refit_nested, share_in_tails
 from pymc_bdmc.reference.annealed import AnnealedReference
+from pymc_bdmc.reference.blocks import BlockReference, log_t4
 from pymc_bdmc.reference.contract import AnyReference, Defensive, Density
 from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
@@ -36,6 +37,9 @@ MANY = 512
 STEPS = {6: 1.0, 12: 1.0, 32: 1.5, 96: 4.0}
 """Numbers of temperatures at which latent variables are annealed. Each is tried if the relative
 variance of the weights exceeds its value. Measured: about there it pays for its gradients."""
+
+DRAWS = {16: 0.3, 64: 1.0}
+"""Numbers of draws of every block, used like those above."""
 
 
 class Fit(NamedTuple):
@@ -91,6 +95,7 @@ class Fitting:
         given: Reference | None,
         degrees_of_freedom: float | None = None,
         named: Structure | None = None,
+        wider: Structure | None = None,
     ) -> Fit:
         """Search for a reference whose draws need no annealing.
 
@@ -99,7 +104,8 @@ class Fitting:
         effects are centred, only the nested fit is tried, since t distributions cannot reach the
         neck of a funnel. Weights must be even enough, and prior draws may find hardly any of the
         posterior outside of the fit. A ``given`` reference comes first, and then one with the
-        ``named`` latent variables.
+        ``named`` latent variables. Last comes a nested fit whose latent variables may be of any
+        family, in ``wider``, if they are independent blocks.
         """
         if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):
             return self._failed(NoFit("log p is +∞ at some prior draws"))
@@ -115,12 +121,20 @@ class Fitting:
                 return fit
             reason = f"{named.title}: {fit.reason}"
             known = f"a fit with the latent variables that were named fails ({reason}); "
-        may_nest = self._structure.may_nest
+        structures = [self._structure]
+        if wider and (wider.latent != self._structure.latent).any():
+            structures.append(wider)
+        structures = [each for each in structures if each.may_nest]
         fits = []
-        if not (may_nest and self._structure.is_centred):
+        if not (self._structure.may_nest and self._structure.is_centred):
             fits.append(self._tried(self._mixture, degrees_of_freedom))
-        if may_nest and not (fits and fits[0].variance <= limits.EVEN):
-            fits.append(self._tried(self._nested, self._structure))
+            # A mixture does not know the tails of effects of other families.
+            enough = limits.EVEN if self._structure.may_nest else limits.UNEVEN
+            structures = structures if fits[0].variance > enough else []
+        for structure in structures:
+            fits.append(self._tried(self._nested, structure))
+            if fits[-1].tuning:
+                break
         fit = next((each for each in reversed(fits) if each.tuning), fits[0])
         if fit.tuning is None:
             reason = "; ".join(each.reason for each in fits)
@@ -162,10 +176,11 @@ class Fitting:
 
     def _refitted(self, known: DrawTuning) -> Fit:
         reference: AnyReference
-        core, steps = known.reference.core, known.reference.temperatures
+        core = known.reference.core
         if core.knows_tails:
             nested, modes = self._nested_again(core, known.is_conclusive)
-            reference = AnnealedReference(nested, steps) if steps else nested
+            is_plain = known.reference.core is known.reference
+            reference = nested if is_plain else known.reference._replace(core=nested)
         else:
             reference, modes = self._searched(core.degrees_of_freedom)
         drawn = self._improved(reference)
@@ -236,14 +251,20 @@ class Fitting:
     def _nested(self, structure: Structure) -> Fit:
         density, rng = self._density, self._rng
         reference, modes = fit_nested(density, self._prior, self._ells, structure, rng)
+        form: AnyReference = reference
         if np.isfinite(reference.accuracy):
             missed = share_in_tails(reference, density, limits.RARE, rng)
+            if missed > limits.MISSED and reference.blocks:
+                form = BlockReference(reference, min(DRAWS))
+                missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
             if missed > limits.MISSED:
                 raise NoFit(
                     f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
                     "distribution lacks"
                 )
-        return self._judged(reference, f"{structure.title}: {modes.reason}", modes.basins == 1)
+        is_latent = np.isin(np.arange(self._prior.shape[1]), reference.latent)
+        title = structure._replace(latent=is_latent).title  # some may have become parameters
+        return self._judged(form, f"{title}: {modes.reason}", modes.basins == 1)
 
     def _weighted(self, reference: AnyReference, n: int) -> Drawn:
         return draw_weighted(self._density, reference, n, self._rng)
@@ -268,13 +289,16 @@ class Fitting:
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if the given weights are too uneven."""
         nested: NestedReference = drawn.reference.core
-        at_hand = drawn.reference.temperatures
+        at_hand = drawn.reference.effort
         if np.isinf(nested.accuracy):  # the latent variables are normal
             return drawn
-        for steps, uneven in STEPS.items():
-            if steps > at_hand and drawn.variance > uneven:
-                found = self._weighted(AnnealedReference(nested, steps), CHECKED)
-                drawn = found if found.variance < drawn.variance else drawn
+        form, sizes = (BlockReference, DRAWS) if nested.blocks else (AnnealedReference, STEPS)
+        # More draws of each block do not mend r(ψ), which may be what is uneven.
+        enough = 0.5 if nested.blocks else 1.0
+        for size, uneven in sizes.items():
+            if size > at_hand and drawn.variance > uneven:
+                found = self._weighted(form(nested, size), CHECKED)
+                drawn = found if found.variance < enough * drawn.variance else drawn
         return drawn
 
     def _defended(self, reference: AnyReference) -> Drawn:

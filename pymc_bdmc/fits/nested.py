@@ -16,6 +16,7 @@ from scipy.special import softmax
 from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.adapt import adapted
 from pymc_bdmc.fits.modes import SEARCHES, LogDensity, Modes, find_modes
+from pymc_bdmc.reference.blocks import parts_of, separating
 from pymc_bdmc.reference.contract import Density, Slopes
 from pymc_bdmc.reference.metric import spread_of
 from pymc_bdmc.reference.nested import (
@@ -31,6 +32,7 @@ from pymc_bdmc.reference.student import make_reference, mix_references, no_refer
 MOST_COLUMNS, MOST_GROUPS = 200, 500
 """Most differences of gradients that give a precision of x; if few columns give all of it, or each
 difference is much cheaper than a gradient of θ, the second number."""
+MANY_LATENT = 50
 LOOSE = 1e-3
 """Accuracy of modes for draws, in nats; differences of the marginal need a tighter one."""
 MOST_PROBED = 64
@@ -59,6 +61,8 @@ class Structure(NamedTuple):
     """Whether the scale of some effects is unknown, so that the posterior may have a neck."""
     has_heavy_tails: bool
     """Whether a prior has polynomial tails, which the posterior has too if ℓ is flat there."""
+    must_split: bool = False
+    """Whether the latent variables, which may be of any family, must be several blocks."""
 
     @property
     def may_nest(self) -> bool:
@@ -121,9 +125,18 @@ def fit_nested(
         raise NoFit("log p has no finite gradient at the likeliest prior draws")
     steps = 1e-4 * spread_of(prior).scale[latent]
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
+    pattern = first + second
+    apart = separating(pattern, MOST_OTHERS - len(others))
+    if len(apart) and (structure.must_split or len(latent) >= MANY_LATENT):
+        is_latent = structure.latent.copy()
+        is_latent[latent[apart]] = False
+        return fit_nested(density, prior, ells, structure._replace(latent=is_latent), rng)
+    of_latent = parts_of(pattern)
+    if structure.must_split and not of_latent.any():
+        raise NoFit("the latent variables are not independent given the others")
     found = NestedReference(
         no_reference(), np.empty((0, len(others))), others, units, latent,
-        likely[usable[:1]][:, latent], steps, sparsity_of(first + second), np.inf, LOOSE,
+        likely[usable[:1]][:, latent], steps, sparsity_of(pattern), np.inf, LOOSE,
     )  # fmt: skip
     groups = int(found.sparsity.groups.max()) + 1
     if 8 < groups <= MOST_GROUPS:  # with fewer, a combination saves little
@@ -148,7 +161,10 @@ def fit_nested(
     checked = 64 * (1 + len(others))  # draws of φ that judge and improve the marginal
     # Starts at which other modes of x are sought. Chosen: of 48 fits to y ~ N(sin x, 0.2), all but
     # two were refused with 16 a search, and all but eight with 8.
-    return _fitted(found, density, search, checked, prior, 16 * searches, rng)
+    found, modes = _fitted(found, density, search, checked, prior, 16 * searches, rng)
+    if np.isfinite(found.accuracy) and of_latent.any():
+        found = found._replace(blocks=density.split(latent, of_latent, likely[usable[:2]]))
+    return found, modes
 
 
 def refit_nested(
@@ -185,7 +201,10 @@ def _fitted(
     if modes.is_unfinished or not (is_single or modes.is_all):
         raise NoFit(modes.reason, modes.is_unfinished)
     mixture = modes.reference
-    first = mix_references([mixture, wide], np.array([0.8, 0.2])) if mixture else wide
+    if mixture:
+        first = mix_references([mixture, wide], np.array([0.8, 0.2]))
+    else:
+        first = found.marginal if len(found.marginal.locations) else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
         raise NoFit("the latent variables have no mode given the others")
@@ -309,13 +328,21 @@ def is_exact(found: NestedReference, density: Density, rng: Generator) -> bool:
     return bool(np.abs(misses).max() < 1e-5)
 
 
-def share_in_tails(found: NestedReference, density: Density, rare: float, rng: Generator) -> float:
+def log_normal(z: ndarray) -> ndarray:
+    """Return the log density of the standard normal distribution, nats."""
+    return -(z**2 + np.log(2 * np.pi)) / 2
+
+
+def share_in_tails(
+    found: NestedReference, density: Density, rare: float, rng: Generator,
+    log_tail: Callable[[ndarray], ndarray] = log_normal,
+) -> float:  # fmt: skip
     """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
 
     Noise with heavy tails gives each latent variable a long shoulder from the mode near its
     observation towards its prior, which no draws from a normal distribution reach, so that their
     weights may be even. So log p + ℓ is integrated along some of the variables, at the mode of ψ,
-    where it exceeds the normal density by more than ``rare`` nats.
+    where it exceeds the density of r by more than ``rare`` nats.
     """
     psi = found.from_units(found.marginal_modes[:1])
     centre = found.given(psi, density)
@@ -330,7 +357,8 @@ def share_in_tails(found: NestedReference, density: Density, rare: float, rng: G
     heights = density.heights(np.concatenate([theta, thetas.reshape(-1, theta.size)]))
     drops = (heights[1:] - heights[0]).reshape(len(probed), -1)
     densities = np.exp(np.minimum(drops, 99.0)) / np.sqrt(2 * np.pi)
-    densities = np.where(drops + z**2 / 2 > rare, densities, 0.0)
+    beyond = drops - np.log(2 * np.pi) / 2 - log_tail(z) > rare
+    densities = np.where(beyond, densities, 0.0)
     sides = trapezoid(densities.reshape(len(probed), 2, -1), z.reshape(2, -1), axis=2)
     missed = sides.sum(axis=1).mean() * len(found.latent)
     return float(missed / (1 + missed))

@@ -36,6 +36,11 @@ class AnnealedReference(NamedTuple):
     """T."""
 
     @property
+    def effort(self) -> int:
+        """The number of temperatures."""
+        return self.temperatures
+
+    @property
     def knows_tails(self) -> bool:
         """True, since ψ has few elements."""
         return True

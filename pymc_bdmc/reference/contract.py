@@ -13,6 +13,22 @@ Slopes = Callable[[ndarray], tuple[ndarray, ndarray]]
 """Function that returns log p + ℓ of every row of θ, shape (n,), and the gradients, (n, size)."""
 
 
+class Blocks(NamedTuple):
+    """Latent variables that are independent in blocks given the others, and the terms of each.
+
+    Terms are the elements of the log densities of all variables; those of no block have the last
+    label.
+    """
+
+    number: int
+    of_latent: ndarray
+    """Block of every latent variable, shape (d,)."""
+    of_prior: ndarray
+    """Block of every term of log p."""
+    of_likelihood: ndarray
+    """Block of every term of ℓ."""
+
+
 class Density(ABC):
     """log p + ℓ on given data, in nats, at rows of the unconstrained θ."""
 
@@ -48,6 +64,17 @@ class Density(ABC):
     def slopes_in(self, latent: ndarray) -> Slopes:
         """Return a function like `slopes` that gives at least the gradients in some elements."""
         return self.slopes
+
+    def split(self, latent: ndarray, of_latent: ndarray, thetas: ndarray) -> Blocks | None:
+        """Return the blocks of these elements of θ with the terms of each, as two rows show them.
+
+        None if the density cannot be taken apart, for example since a term is of two blocks.
+        """
+        return None
+
+    def by_block(self, blocks: Blocks) -> Callable[[ndarray], ndarray]:
+        """Return a function from rows of θ to log p + ℓ of every block, and what is of none."""
+        raise NotImplementedError
 
     def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
         """Return ℓ of one θ and its gradient; all of the density if log p is 0."""
@@ -90,8 +117,8 @@ class AnyReference(Protocol):
         """Whether the structure of the model says how heavy the tails must be."""
 
     @property
-    def temperatures(self) -> int:
-        """Number of temperatures at which draws of latent variables are annealed, or 0."""
+    def effort(self) -> int:
+        """Temperatures at which latent variables are annealed, or draws of each block, or 0."""
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""
@@ -118,8 +145,8 @@ class Defensive(NamedTuple):
         return True
 
     @property
-    def temperatures(self) -> int:
-        """No draw is annealed."""
+    def effort(self) -> int:
+        """None."""
         return 0
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
 
-from pymc_bdmc.reference.contract import Density, Slopes
+from pymc_bdmc.reference.contract import Blocks, Density, Slopes
 from pymc_bdmc.reference.sparse import Combination, Sparsity, factorise, solve, times_root, unroot
 from pymc_bdmc.reference.student import Reference, log_constant_of
 
@@ -73,6 +73,8 @@ class NestedReference(NamedTuple):
     density. It is infinite if the density is known to be normal: one step then finds the mode."""
     combination: Combination | None = None
     """The few matrices whose combinations are the precisions, if there are only a few."""
+    blocks: Blocks | None = None
+    """Blocks of x that are independent given ψ, if there are several."""
 
     @property
     def core(self) -> "NestedReference":
@@ -85,8 +87,8 @@ class NestedReference(NamedTuple):
         return True
 
     @property
-    def temperatures(self) -> int:
-        """No draw is annealed."""
+    def effort(self) -> int:
+        """None."""
         return 0
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:

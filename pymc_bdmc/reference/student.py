@@ -54,8 +54,8 @@ class Reference(NamedTuple):
         return False
 
     @property
-    def temperatures(self) -> int:
-        """No draw is annealed."""
+    def effort(self) -> int:
+        """None."""
         return 0
 
     @property

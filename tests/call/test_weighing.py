@@ -94,10 +94,10 @@ def test_memory_for_many_runs_is_looked_for(monkeypatch):
 
 
 def funnel():
-    """Centred effects that are not normal, so no reference is normal in them."""
+    """Centred effects whose prior has a kink at its mode, so no reference is normal in them."""
     with pm.Model() as model:
         mean, scale = pm.Normal("mean", 0, 5), pm.HalfCauchy("scale", 5)
-        effect = pm.Logistic("effect", mean, scale, shape=8)
+        effect = pm.Laplace("effect", mean, scale, shape=8)
         pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
     return model
 
@@ -106,7 +106,7 @@ def test_draws_that_are_no_fit_are_annealed(monkeypatch):
     """So uneven are their weights, on average over the data sets; more particles make up for it."""
     options = SimpleNamespace(particles=None)
     weighing = ImportanceSampling(SimpleNamespace(options=options, engine=None, entropy=1), None)
-    first = Fit(DrawTuning(None, np.zeros(2), np.zeros(1), 0), "", 1.0, 0)
+    first = Fit(DrawTuning(None, np.zeros(2), np.zeros(1), 0, 1.0), "", 1.0, 0)
     for variances, is_near in (((2.0, 300.0), False), ((3.0, 10.0), True)):
         fits = {d: first._replace(variance=v) for d, v in enumerate(variances, start=1)}
         monkeypatch.setattr(weighing, "_run", lambda tasks, stage, fits=fits: fits)

@@ -117,6 +117,26 @@ def test_smaller_factors_are_not_latent(mean_of_y, names):
     assert latent_variables(model) == names
 
 
+@pytest.mark.parametrize(
+    ("prior", "is_latent"),
+    [
+        (lambda: pm.Gamma("x", pm.Exponential("a"), 1, shape=4), True),
+        (lambda: pm.Beta("x", 1, pm.Exponential("a"), shape=4), True),
+        (lambda: pm.StudentT("x", 3, shape=(2, 2)), True),
+        (lambda: pm.Gamma("x", 2, 1), False),  # a scalar
+        (lambda: pm.Dirichlet("x", np.ones(4)), False),  # elements depend on each other
+        (lambda: pm.Normal("z", 0, pm.HalfNormal("x", shape=4), shape=4), False),  # scales
+    ],
+)
+def test_latent_variables_of_any_family(prior, is_latent):
+    """They have several elements, on which only data depend."""
+    with pm.Model() as model:
+        mean = prior()
+        pm.Normal("y", mean, 1, observed=np.zeros(mean.shape.eval()))
+    assert "x" not in latent_variables(model)
+    assert ("x" in latent_variables(model, of_any_family=True)) == is_latent
+
+
 def indicators(n):
     with pm.Model() as model:
         k = pm.Bernoulli("k", pm.Beta("share", 1, 1), shape=n)
