@@ -242,8 +242,8 @@ class FittedPath(Path):
     With ``latent``, runs are importance sampling from a reference that is normal in the variables
     of these names given the others. If draws need annealing, the call goes on as by default, and
     the attribute ``path_reason`` says why. The program finds latent variables itself: those with a
-    normal prior given the others, and the larger one of two that are multiplied. Name them if
-    others are nearly normal too, such as the logarithms of log-normal effects.
+    normal prior given the others, the larger one of two that are multiplied and, if that is not
+    enough, effects of any family in groups that do not interact.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class FittedPath(Path):
     >>> dt.attrs["path"]
     'fitted'
 
-    Effects that are log-normal given their scale, which the program would not take as latent:
+    Effects that are log-normal given their scale:
 
     >>> with pm.Model() as model:
     ...     effect = pm.LogNormal("effect", 0, pm.HalfNormal("scale"), shape=3)
