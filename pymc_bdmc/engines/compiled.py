@@ -188,6 +188,8 @@ class CompiledEngine:
 
     def _structure_with(self, latent: Sequence[str]) -> Structure:
         model, is_latent = self.density.model, self.jitted.elements_of(latent)
+        if is_latent.all() and self.jitted.size > MOST_OTHERS:
+            is_latent[0] = False  # a nested reference has a parameter
         free = [
             rv.name for rv, way in model.rvs_to_transforms.items()
             if way is None or isinstance(way, IntervalTransform | LogOddsTransform)

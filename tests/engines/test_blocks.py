@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import gammaln
+from scipy.stats import norm
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -73,3 +74,14 @@ def test_rates_of_pumps_are_weighed():
     assert bdmc.diagnose(dt) == []
     assert found.error < 0.05
     assert abs(found.value - -36.57769) < SIGMAS * found.error
+
+
+def test_normal_variables_alone_are_weighed():
+    """A thousand means with unit priors, whose log ML is known; α = 6e-5."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(0, np.sqrt(1.25), size=1000)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", shape=1000), 0.5, observed=y)
+    found = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, random_seed=1, progressbar=False))
+    assert found.error < 0.05
+    assert abs(found.value - norm.logpdf(y, 0, np.sqrt(1.25)).sum()) < SIGMAS * found.error
