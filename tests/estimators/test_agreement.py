@@ -78,20 +78,21 @@ def test_runs_of_unequal_weight_are_clusters():
 def test_every_functional_has_an_error_of_its_own():
     """Errors hold for pairs of mirror images, whose mean is exact and whose spread is not.
 
-    The twin gives the distance the error of the mean.
+    Of 150 limits of 99 % at most 8 may exclude 0, in each of three columns: α < 3e-4 in all. The
+    twin gives the distance the error of the mean; it exceeds Kolmogorov's limit in 80 %.
     """
     rng = np.random.default_rng(14)
     half, particles = rng.normal(size=(4, 60, 150)), rng.normal(size=(32, 128, 150))
     draws = np.stack([half, -half], axis=2).reshape(4, 120, 150)
     found = compare_draws(draws, particles, np.ones((32, 128)))
-    score = found.estimate[:, :2] / found.error[:, :2]
-    assert (np.abs(score) > 3.3).mean(axis=0).max() < 0.01
+    lower, upper = found.limits(0.99, 1)
+    excluding = ((lower > 0) | (upper < 0)).sum(axis=0)
+    assert excluding.max() <= binom.isf(1e-4, 150, 0.01)
     exact = batch_variance(draws)  # of the mean: it is known exactly, but for rounding
     assert exact.max() < 1e-20
     as_of_mean = np.sqrt(exact + 0.25 / (32 * 128))
     critical = 1.63  # Kolmogorov's, at 1 %
     assert (found.estimate[:, 2] / (2 * as_of_mean) > critical).mean() > 0.3
-    assert (found.limits(0.99, 1)[0][:, 2] > 0).mean() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,12 @@ def test_what_is_off_by_a_quarter_deviation_or_a_fifth_is_caught(change, status)
 
 @pytest.mark.parametrize("spread", [1e-6, 1.0])
 def test_chains_that_contradict_each_other_are_bad(spread):
-    """One chain lies in another mode, far off or stuck: it does not show the share of a mode."""
+    """One chain lies in another mode, far off or stuck: it does not show the share of a mode.
+
+    Nothing is said of chains of 40 draws, which are too few to be compared. Other elements are bad
+    with α = 0.005. Means, and q95 − q05 with a standard error of 4 %, are off by more than four
+    standard errors with α < 0.001.
+    """
     rng = np.random.default_rng(17)
     draws, particles = rng.normal(size=(4, 1000, 20)), rng.normal(size=(*RUNS, 20))
     draws[:3, :, 0] += 6
@@ -124,10 +130,10 @@ def test_chains_that_contradict_each_other_are_bad(spread):
     found = compare_draws(draws, particles, ONES)
     assert np.flatnonzero(found.status(60) == "bad").tolist() == [0, 7]
     assert (found.rhat[[0, 7]] > 1.5).all()
-    np.testing.assert_allclose(found.ends[0], [0, 6], atol=SIGMAS * 0.03)
-    assert found.away[7] == pytest.approx(400, rel=0.1)
-    assert found.reach[7] < 40
-    few = compare_draws(draws[:3, :40, :1], particles[..., :1], ONES)
+    np.testing.assert_allclose(found.ends[0], [0, 6], atol=SIGMAS / np.sqrt(1000))
+    assert found.away[7] == pytest.approx(400, rel=0.2)
+    assert found.reach[7] < 100  # k < 13, and no normal draw is 6.5 deviations off
+    few = compare_draws(draws[1:, :40, :1], particles[..., :1], ONES)
     assert few.status(3).tolist() == ["open"]
 
 

@@ -54,11 +54,11 @@ def test_interval_covers_where_valid(name, system, chains, least_valid):
 @pytest.mark.parametrize(
     ("name", "system", "chains"),
     [
-        ("forward average", GaussianWork(stds=(1.6,)), (100, 1)),
+        ("forward average", GaussianWork(stds=(2.5,)), (100, 1)),
         ("reverse average", LINEAR(20, correlation=0.5), (1, 100)),
         ("cumulant forward", GammaWork(shape=5.0, rate=0.5), (1000, 2)),
         ("cumulant forward", SYMMETRIC, (2000, 2)),
-        ("cumulant reverse", GammaWork(shape=1.0, rate=2.0), (2, 100)),
+        ("cumulant reverse", GammaWork(shape=0.8, rate=0.8), (2, 100)),
         ("cumulant combined", SPIKE, (1000, 1000)),
         ("bar", GaussianWork(stds=(6.0,)), (200, 200)),
         ("block analysis", GaussianWork(stds=(3.0,)), (2000, 1)),
@@ -67,7 +67,8 @@ def test_interval_covers_where_valid(name, system, chains, least_valid):
 def test_hard_work_is_not_called_valid(name, system, chains):
     """At most 5 % of 200 replicates are valid; 0-1 % are expected (α = 2e-5).
 
-    Twin: if all were, less than 90 % would cover, but for errors that contain the bias.
+    Twin: if all were, less than 90 % would cover, but for errors that contain the bias. At most
+    80 % do, so that the twin is seen with a power of 99.99 %.
     """
     valid, covers, _ = judged(ALL[name], pairs_of(system, chains, 200, 11))
     assert valid.mean() <= 0.05

@@ -95,8 +95,11 @@ def test_a_chain_stuck_at_a_narrow_peak_refutes_the_run_only_if_the_peak_has_mas
 
 
 def test_sides_that_are_right_are_seldom_named(model):
-    """By both tests of 4 runs, α = 1e-4. Twin: draws that miss a tenth."""
-    rng, most, named, tenth = np.random.default_rng(4), binom.isf(1e-4, 4, 2 * ALPHA), 0, 0
+    """By both tests of 4 runs, α = 1e-4. Twin: draws that miss a fifth.
+
+    The twin is named if 2 of 4 runs name it; in 60 runs, all did.
+    """
+    rng, most, named, fifth = np.random.default_rng(4), binom.isf(1e-4, 4, 2 * ALPHA), 0, 0
 
     def is_named(dt, x):
         elements, log_weights = paired_elements(dt, given(x)), dt["real"]["log_weight"].values
@@ -107,9 +110,9 @@ def test_sides_that_are_right_are_seldom_named(model):
         dt = run_of(*drawn(rng, 512, WIDE, NARROW), rng)
         draws = drawn(rng, 1000, WIDE, NARROW)[1]
         named += is_named(dt, draws)
-        if tenth <= most:
-            tenth += is_named(dt, draws[draws[:, 0] > np.quantile(draws[:, 0], 0.1)][:800])
-    assert named <= most < tenth
+        if fifth <= most:
+            fifth += is_named(dt, draws[draws[:, 0] > np.quantile(draws[:, 0], 0.2)])
+    assert named <= most < fifth
 
 
 def test_nothing_is_said_of_discrete_variables_or_without_runs():
