@@ -34,7 +34,7 @@ FAULTS = {
         "n_pairs, diverging, gradients",
         "n_pairs, n_joined == 0, gradients",
     ),
-    "unweighted candidate": ("< -error - part_log_weight", "< -np.log(leaf + 1.0)"),
+    "inverse weight of a candidate": ("< -error - part_log_weight", "< error - part_log_weight"),
     "subtree without a weight": ("< part_log_weight - log_weight", "< 0.0"),
     "lenient walk": (
         "- tempered(state, beta)))\n    if",

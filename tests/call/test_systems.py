@@ -25,7 +25,7 @@ class TwoSpins:
     """Two variables of three values, uniform a priori, that are drawn given each other in turn."""
 
     description = "Gibbs"
-    ell = 3.0 * np.random.default_rng(4).normal(size=(3, 3))
+    ell = 3.0 * np.random.Generator(np.random.PCG64(4)).normal(size=(3, 3))  # one system
 
     def draw_prior(self, chains, rng):
         return rng.integers(3, size=(2, chains))
@@ -175,11 +175,14 @@ def test_a_callback_sees_the_result_so_far_and_may_end_it():
 
 @pytest.mark.parametrize("system", [TwoSpins(), Forgetful()], ids=["sound", "broken"])
 def test_crooks_relation_holds_for_a_system_of_a_user(system):
-    """E_f[w; w < c] = Z P_r(w < c) for three c, α = 2e-4; the twin fails it."""
+    """E_f[w; w < c] = Z P_r(w < c) for three c, α = 2e-4; the twin fails it by 17 errors.
+
+    A weight has a few hundred values. No c is next to one, since rounding differs by direction.
+    """
     dt = bdmc.anneal(system, chains=20_000, temperatures=3, random_seed=1, progressbar=False)
     forward, reverse = (dt[group]["log_weight"].values[0] for group in ("forward", "reverse"))
     log_z, worst = np.log(np.exp(system.ell).mean()), 0.0
-    for c in np.quantile(reverse, [0.25, 0.5, 0.75]):
+    for c in np.quantile(reverse, [0.25, 0.5, 0.75]) + 1e-6:
         hits, share = (forward < c) * np.exp(forward - log_z), np.mean(reverse < c)
         error = np.sqrt((hits.var() + share * (1 - share)) / len(forward))
         worst = max(worst, abs(hits.mean() - share) / error)

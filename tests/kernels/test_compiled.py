@@ -168,7 +168,7 @@ def test_kernels_stay_where_the_density_is_a_number(name):
             ],
         ),
         ("autostep", ["far end not asked"]),
-        ("nuts", ["unweighted candidate", "subtree without a weight"]),
+        ("nuts", ["inverse weight of a candidate", "subtree without a weight"]),
         ("metropolis", ["lenient walk"]),
         ("prior_move", ["draws accepted too often"]),
     ],

@@ -72,7 +72,8 @@ def test_the_seed_repeats_it_and_a_larger_budget_sees_smaller_effects():
     """With four times the budget, the smallest visible effects are half as large."""
     check = partial(check_invariance, RandomWalk(), known_mean())
     first = check(budget=50)
-    assert check(budget=50, random_seed=first.random_seed).evidence == first.evidence
+    seed = [first.random_seed]  # a list means the same; benchmarks/seeds.py shifts whole numbers
+    assert check(budget=50, random_seed=seed).evidence == first.evidence
     other = check(budget=200)
     assert other.evidence != first.evidence
     shifts = [float(each.blind_to[-1].split("about ")[1].split()[0]) for each in (first, other)]
