@@ -120,7 +120,7 @@ class BlockReference(NamedTuple):
         thetas[:, :, nested.others], thetas[:, :, nested.latent] = psis[:, None], x
         log_f = density.by_block(blocks)(thetas.reshape(m * n, -1)).reshape(m, n, -1)[:, :, :-1]
         log_r = choose_blocks(log_f - log_r_x, places, kept is not None, rng)
-        with np.errstate(invalid="ignore"):  # ∞ less ∞
+        with np.errstate(over="ignore", invalid="ignore"):  # −1e308 less 1e308, ∞ less ∞
             log_r += np.take_along_axis(log_f, places[:, None], 1)[:, 0].sum(axis=1)
         chosen = np.arange(m)[:, None], places[:, blocks.of_latent], nested.latent
         ends = thetas[:, 0].copy()
