@@ -81,19 +81,19 @@ def score(values, expected):
 
 
 def test_forward_and_reverse_runs_are_unbiased():
-    """E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z; and the means of a function of Ẑ agree by Crooks' relation.
+    """E_f[Ẑ] = Z, and E_f[min(Ẑ/Z, 1)] = E_r[min(Z/Ẑ, 1)] by Crooks' relation; α = 6e-5 each.
 
-    Twin: reverse runs that do not start at a sample of the posterior.
+    Z/Ẑ itself has no variance: its mean square is E_f[Z/Ẑ], which is infinite for a reference with
+    heavier tails than the posterior. Twin: reverse runs that start beside the posterior.
     """
     forward = np.exp(log_weights(FORWARD) - LOG_Z)
-    reverse = np.exp(LOG_Z - log_weights(REVERSE, posterior(1)))
     assert abs(score(forward, 1)) < SIGMAS
-    assert abs(score(reverse, 1)) < SIGMAS
-    first, second = np.minimum(forward, 1), np.minimum(1 / reverse, 1) * reverse
-    apart = first.mean() - second.mean()
-    assert abs(apart) < SIGMAS * np.hypot(first.std(), second.std()) / np.sqrt(RUNS)
-    wrong = BESIDE.draw(RUNS, np.random.default_rng(1))[:, 0]
-    assert abs(score(np.exp(LOG_Z - log_weights(REVERSE, wrong)), 1)) > SIGMAS
+    first = np.minimum(forward, 1)
+    for shift, is_sound in ((0, True), (-1, False)):
+        found = log_weights(REVERSE, posterior(1) + shift)
+        second = np.exp(np.minimum(LOG_Z - found, 0))
+        error = np.hypot(first.std(), second.std()) / np.sqrt(RUNS)
+        assert (abs(first.mean() - second.mean()) < SIGMAS * error) == is_sound
 
 
 class Rows:
@@ -198,8 +198,8 @@ def test_components_of_an_adapted_mixture_have_draws():
 def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
     """Mean log variance of weights for six logarithms of Gamma variables; twin: any draws do.
 
-    By 12 fits with other seeds it is −0.05 ± 0.09, and 0.59 ± 0.11 of the twin. So the limit, 0.25,
-    is 3 standard deviations or more from both: α = 1.3e-3.
+    By 36 fits with other seeds one is −0.12 ± 0.32, and 0.67 ± 0.45 of the twin. So the limit,
+    0.25, is 3.9 standard errors of 18 fits or more from both: α = 1e-4.
     """
     density = Rows(lambda x: (2 * x - np.exp(np.minimum(x, 500))).sum(axis=1))
     start = round_fit(np.full(6, np.log(2)), 0.7)
@@ -209,9 +209,9 @@ def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
         fitted = adapt.adapted(density, start, 128, rng, lambda mixture: mixture).reference
         return np.log(adapt.draw_weighted(density, fitted, 5000, rng).variance)
 
-    assert np.mean([log_variance(seed) for seed in range(12)]) < 0.25
+    assert np.mean([log_variance(seed) for seed in range(18)]) < 0.25
     monkeypatch.setattr(adapt, "LEAST_DRAWS", 0)
-    assert np.mean([log_variance(seed) for seed in range(12)]) > 0.25
+    assert np.mean([log_variance(seed) for seed in range(18)]) > 0.25
 
 
 def normal_mixture(places, sd, shares):

@@ -184,19 +184,21 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
 
 
 def test_a_narrow_peak_is_climbed(monkeypatch):
-    """α = 6e-5. The twin does not climb: it sees the slab alone, or meets the spike by chance."""
+    """The answer, and the share of the spike, 0.9; α = 6e-5 each.
+
+    The share has less than the error of log Z, and that of its draws. The twin does not climb: it
+    sees the slab alone, or meets the spike by chance, which gives no valid answer.
+    """
     model = SpikeAndSlab(dimension=3).model()
     dt = pm.sample_bdmc(model, **QUICK)
     assert dt.attrs["path"] == "fitted"
     assert "has a narrow peak" in dt.attrs["path_reason"]
-    assert distance(dt, 0.0) < SIGMAS
-
-    def share_inside(dt):
-        return float((np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0").mean())
-
-    assert 0.8 < share_inside(dt) < 0.97
+    row, inside = bdmc.evidence(dt).iloc[0], (np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0")
+    assert abs(row["value"]) < SIGMAS * row["error"]
+    assert abs(float(inside.mean()) - 0.9) < SIGMAS * np.hypot(row["error"], 0.3 / inside.size**0.5)
     monkeypatch.setattr(narrow_modes, "SEARCHES", 0)
-    assert not 0.8 < share_inside(pm.sample_bdmc(model, **QUICK)) < 0.97
+    twin = bdmc.evidence(pm.sample_bdmc(model, **QUICK)).iloc[0]
+    assert not (twin["valid"] and abs(twin["value"]) < SIGMAS * twin["error"])
 
 
 class Rows(Density):
@@ -481,14 +483,14 @@ def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengt
     assert len(prepared._scout_betas(0, PriorPath())) - 1 == temperatures
 
 
-@pytest.mark.parametrize("shape", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("shape", [0.4, 0.5, 0.75])
 def test_the_tail_of_weights_is_seen_by_states_of_the_posterior(shape):
     """Under r log weights are exponential with mean k; states of the posterior have them by weight.
 
-    Within `SIGMAS` errors of the tail of 768 states (α = 6e-5). The twin takes these states for
-    draws from r.
+    Within `SIGMAS` errors of the tail of 1536 states (α = 6e-5). The twin takes these states for
+    draws from r, which is seen but for 1e-5: it is 17 ± 3 errors off, or more.
     """
-    n, rng = 65_536, np.random.default_rng(1)
+    n, rng = 2**18, np.random.default_rng(1)
     g = shape / (1 - shape) * rng.exponential(size=n)
     found, limit = annealing.shape_by_states(g)
     error = (1 - shape) / np.sqrt(3 * np.sqrt(n))

@@ -159,9 +159,11 @@ def test_what_rounding_may_hide_is_refused(monkeypatch):
 def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
     """Twenty latent variables of an unknown spread, of which the sines are measured.
 
-    Whatever the seed. Twins: one ψ alone; and fits that are used, whose log ML is too low.
+    Of 100 seeds 93 show it, so two of four but for 1e-3 (α). Twins: one ψ alone, which misses it
+    for half of the seeds, so for one of 20 but for 1e-5; and fits that are used, of which seven in
+    ten have a log ML that is too low, so one of 12.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.Generator(np.random.PCG64(0))  # these data are one example
     y = np.sin(rng.normal(size=20)) + 0.2 * rng.normal(size=20)
     with pm.Model() as model:
         x = pm.Normal("x", 0, pm.HalfNormal("spread", 1), shape=20)
@@ -174,17 +176,18 @@ def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
         terms = (stats.norm.logpdf(each, sines, 0.2) + stats.norm.logpdf(z) for each in y)
         return sum(logsumexp(each, axis=1, b=z[1] - z[0]) for each in terms)
 
-    def refused():
-        return ["several modes" in fitted.again(seed).reason for seed in range(4)]
+    def is_seen(seed, psis=None):
+        with monkeypatch.context() as patch:
+            patch.setattr(search, lambda r, d, given, x: wrong_modes(r, d, given[:psis], x))
+            return "several modes" in fitted.again(seed).reason
 
-    assert all(refused())
     search = "pymc_bdmc.fits.nested.wrong_modes"
-    monkeypatch.setattr(search, lambda *given: wrong_modes(*given[:2], given[2][:1], given[3]))
-    assert not all(refused())
+    assert sum(is_seen(seed) for seed in range(4)) >= 2
+    assert any(not is_seen(seed, 1) and is_seen(seed) for seed in range(20))
     monkeypatch.setattr(search, lambda *_: "")
     log_z = over_log_scale(log_density, -9, 2.5, n=100)
-    fits = [fitted.again(seed).reference for seed in range(4)]
-    assert min(z_of(fitted.drawn(each)[2], log_z) for each in fits) < -SIGMAS
+    fits = (each for seed in range(12) if (each := fitted.again(seed).reference))
+    assert any(z_of(fitted.drawn(each)[2], log_z) < -SIGMAS for each in fits)
 
 
 def log_density_from_x(reference, thetas, density):
@@ -248,7 +251,7 @@ def test_draws_have_the_density_that_is_told(name):
 
     thetas, log_wide, _ = fitted.drawn(right._replace(degrees_of_freedom=5.0))
     shifted = thetas.copy()
-    shifted[:, right.latent] *= 0.5  # as if the mode moved along with x
+    shifted[:, right.latent] *= 1.1  # as if the mode moved along with x
     assert abs(z_of(right.log_density(thetas, density) - log_wide, 0.0)) < SIGMAS
     assert abs(z_of(right.log_density(shifted, density) - log_wide, 0.0)) > SIGMAS
     log_ratio = missing.log_density(thetas, density) - log_wide
