@@ -149,7 +149,7 @@ class Side:
     @property
     def pilot_rhat(self) -> float:
         """Return the largest R̂ of the pilots at β = 1; NaN without one."""
-        return float(np.max(self.run.get("pilot_rhat", np.nan)))
+        return float(np.fmax.reduce(np.asarray(self.run.get("pilot_rhat", np.nan)), axis=None))
 
 
 def _finished(values: np.ndarray) -> np.ndarray:

@@ -135,6 +135,7 @@ def log_weights(model):
     return dt["real"]["log_weight"].values.tolist()
 
 
+@pytest.mark.filterwarnings("ignore")  # filters are those of all threads, which restore old ones
 def test_two_calls_in_two_threads_have_the_same_bits(monkeypatch, restored):
     before = settings()
     most, (one, other) = most_at_once(monkeypatch, log_weights)
