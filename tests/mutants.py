@@ -21,11 +21,17 @@ FAULTS = {
         "dot(momentum, velocity) - tempered(proposal",
         "0.0 - tempered(proposal",
     ),
+    "metric not inverted": ("1.0 / np.sqrt(1.0 + metric", "np.sqrt(1.0 + metric"),
+    "energy without the metric": (
+        "dot(momentum, velocity) - tempered(proposal",
+        "dot(momentum, momentum) - tempered(proposal",
+    ),
     "adaptation leaking": (
         "draw_trajectory(parameters.step_size, rng)\n    kick",
         "draw_trajectory(parameters.step_size * (0.2 + abs(state.theta[0])), rng)\n    kick",
     ),
     "far end not asked": ("for fewer in range(halvings)", "for fewer in range(0)"),
+    "error of the other sign": ("np.exp(start - energy)", "np.exp(energy - start)"),
     "ends judge the sign of the error": (
         "if abs(far_energy - energy) <= MAX_ERROR",
         "if far_energy - energy <= MAX_ERROR",
@@ -35,6 +41,7 @@ FAULTS = {
         "n_pairs, n_joined == 0, gradients",
     ),
     "inverse weight of a candidate": ("< -error - part_log_weight", "< error - part_log_weight"),
+    "one direction alone": ("forward = rng.random() < 0.5", "forward = True"),
     "subtree without a weight": ("< part_log_weight - log_weight", "< 0.0"),
     "lenient walk": (
         "- tempered(state, beta)))\n    if",
