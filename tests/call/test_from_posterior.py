@@ -30,7 +30,7 @@ def result():
 
 
 def test_a_misfit_does_not_leave_good_draws_open():
-    """By default, data are simulated from the posterior then."""
+    """By default only: a verdict on data from the prior is open."""
     dt = result()
     assert (dt.attrs["simulate"], dt.attrs["upper_bound"]) == ("posterior", "posterior draw")
     assert dt.attrs["hyperparameters"] == ""
@@ -43,6 +43,9 @@ def test_a_misfit_does_not_leave_good_draws_open():
     table = bdmc.consistency(dt)
     assert not {"log ML", "path length"} & set(table.index.get_level_values("quantity"))
     assert np.isnan(table.loc["log weights", "p_value"]).all()
+    from_prior = bdmc.verdict(pm.sample_bdmc(counts(), simulate="prior", **OPTIONS))
+    assert from_prior.table.loc["model", "status"] == "open"
+    assert 'pass simulate="posterior"' in from_prior.brief
 
 
 def test_draws_that_were_given_are_judged():

@@ -33,7 +33,7 @@ def called(model, latent, **options):
 
 
 def log_normal_effects():
-    """Effects that are normal on the unconstrained scale; the program looks at the other one."""
+    """Effects that are normal on the unconstrained scale alone."""
     with pm.Model() as model:
         effect = pm.LogNormal("effect", 0, pm.HalfNormal("scale"), shape=3)
         pm.Poisson("y", 10 * effect, observed=COUNTS)
@@ -52,21 +52,31 @@ def log_ml_of_log_normal_effects():
 
 
 def test_named_variables_are_latent(caplog):
-    """The log and the reason say the split, which the program would not find.
+    """The log and the reason say the split, which the program would not choose.
 
     Further data sets have the same latent variables.
     """
-    simulate = bdmc.FromHyperparameters(datasets=2)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        dt = called(log_normal_effects(), "effect", simulate=simulate)
-    split = "1 parameter, 3 latent variables: "
+        dt = called(SCHOOLS, ["theta"], simulate="hyperparameters")
+    split = "2 parameters, 8 latent variables: "
     assert dt.attrs["path_reason"].startswith(split)
     assert f"Path: fitted, {split}" in caplog.text
     assert dt.attrs["unreached"] == ""
     assert dt["real"].sizes["beta"] == dt["forward"].sizes["beta"] == 2
     found = bdmc.log_ml(dt)
     assert found.error < 0.05
-    assert abs(found.value - log_ml_of_log_normal_effects()) < SIGMAS * found.error
+    assert abs(found.value - eight_schools_log_ml()) < SIGMAS * found.error
+    assert bdmc.verdict(dt).status == "good"
+
+
+def test_log_normal_effects_are_latent():
+    """Found by the program, and named."""
+    for latent in (None, "effect"):
+        dt = called(log_normal_effects(), latent)
+        assert dt.attrs["path_reason"].startswith("1 parameter, 3 latent variables: ")
+        found = bdmc.log_ml(dt)
+        assert found.error < 0.05
+        assert abs(found.value - log_ml_of_log_normal_effects()) < SIGMAS * found.error
 
 
 rng = np.random.default_rng(1)
