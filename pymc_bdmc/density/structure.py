@@ -183,19 +183,21 @@ def scale_of(rv: Variable) -> Variable | None:
 def latent_variables(model: pm.Model, of_any_family: bool = False) -> tuple[str, ...]:
     """Return the names of free variables that are normal given the others, a priori.
 
-    With ``of_any_family``, also those of other families whose elements are independent.
-
     They have a normal prior on the unconstrained scale, and no scale of a free variable depends on
     them. Scalars that enter the model through a nonlinear function, such as the exponential of a
     logarithm by which effects are multiplied, are left out. Of two variables that are multiplied,
     such as the loadings and scores of a factor model, the one with fewer elements is left out.
+
+    With ``of_any_family``, others count too: if they have several elements, which are independent
+    given their parameters and on the unconstrained scale, and no free variable depends on them.
     """
     scales = [scale for rv in model.free_RVs if (scale := scale_of(rv)) is not None]
     shaping = set(ancestors(scales)) | _scalars_in_functions(model)
+    parents = set(ancestors([part for rv in model.free_RVs for part in rv.owner.inputs]))
     latent = [
         rv
         for rv in model.free_RVs
-        if (of_any_family and _is_effect(rv, model))
+        if (of_any_family and rv not in parents and _is_independent(rv, model))
         or (
             rv not in shaping
             and _is_normal(rv)
@@ -206,18 +208,13 @@ def latent_variables(model: pm.Model, of_any_family: bool = False) -> tuple[str,
     return tuple(rv.name for rv in latent if rv not in multiplied)
 
 
-def _is_effect(rv: Variable, model: pm.Model) -> bool:
-    """Return whether a variable has several elements that are independent given its parameters.
-
-    Its transform is elementwise, and no other free variable depends on it.
-    """
-    of_others = [part for each in model.free_RVs if each is not rv for part in each.owner.inputs]
+def _is_independent(rv: Variable, model: pm.Model) -> bool:
+    """Return whether a variable has several elements that are independent given its parameters."""
     return (
         rv.dtype in continuous_types
         and rv.type.ndim > 0
         and getattr(rv.owner.op, "ndim_supp", 1) == 0
         and isinstance(model.rvs_to_transforms[rv], ELEMENTWISE)
-        and rv not in ancestors(of_others, blockers=[each for each in model.free_RVs])
     )
 
 

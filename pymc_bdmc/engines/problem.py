@@ -187,7 +187,7 @@ class Problem(Density):
             sums = self.by_block(blocks)(thetas).sum(axis=1)
         except NotJittable:
             return None
-        return blocks if np.allclose(sums, self.heights(thetas)) else None
+        return blocks if np.allclose(sums, self.heights(thetas), rtol=1e-9) else None
 
     def _labels_of_terms(self, labels: ndarray, number: int, thetas: ndarray) -> ndarray | None:
         """Return the label of every term, or the last one; None if a term has several.

@@ -33,6 +33,8 @@ MOST_COLUMNS, MOST_GROUPS = 200, 500
 """Most differences of gradients that give a precision of x; if few columns give all of it, or each
 difference is much cheaper than a gradient of θ, the second number."""
 MANY_LATENT = 50
+"""Latent variables from which normal ones that join all others become parameters. Chosen: with
+fewer, joint draws of all are even enough."""
 LOOSE = 1e-3
 """Accuracy of modes for draws, in nats; differences of the marginal need a tighter one."""
 MOST_PROBED = 64

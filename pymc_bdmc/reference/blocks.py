@@ -16,6 +16,9 @@ from pymc_bdmc.reference.sparse import times_root, unroot
 SCALE = np.sqrt(1.25)
 """Scale of t₄ that gives it the curvature of the standard normal distribution at the mode."""
 
+LARGEST_BLOCK = 1 / 8
+"""Share of the latent variables that a block may have after others were taken out. Chosen."""
+
 
 def parts_of(pattern: csr_array) -> ndarray:
     """Return the connected part of a precision's pattern that every latent variable is in."""
@@ -25,14 +28,14 @@ def parts_of(pattern: csr_array) -> ndarray:
 def separating(pattern: csr_array, most: int) -> ndarray:
     """Return at most so many latent variables without which the others fall into blocks.
 
-    Those with most neighbours, such as coefficients that all observations share, go first, until no
-    block has over an eighth of the others.
+    Variables with most neighbours, such as coefficients that all observations share, go first,
+    until no block has over `LARGEST_BLOCK` of the rest.
     """
     d = pattern.shape[0]
     order = np.argsort(-np.diff(pattern.indptr), kind="stable")
     for m in range(min(most, d - 1) + 1):
         rest = np.sort(order[m:])
-        if np.bincount(parts_of(pattern[rest][:, rest])).max() <= (d - m) / 8:
+        if np.bincount(parts_of(pattern[rest][:, rest])).max() <= LARGEST_BLOCK * (d - m):
             return order[:m]
     return order[:0]
 

@@ -88,7 +88,7 @@ class NestedReference(NamedTuple):
 
     @property
     def effort(self) -> int:
-        """None."""
+        """0, since no draw is annealed or chosen among others."""
         return 0
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:

@@ -55,7 +55,7 @@ class Reference(NamedTuple):
 
     @property
     def effort(self) -> int:
-        """None."""
+        """0, since no draw is annealed or chosen among others."""
         return 0
 
     @property

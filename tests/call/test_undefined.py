@@ -49,7 +49,7 @@ def found(model, **options):
 def test_overflow_far_from_the_posterior_does_no_harm():
     """α = 2e-4 over three comparisons. Twin: log ML of another prior.
 
-    Of the prior draws, those with infinite exp(b) are NaN, and 1 in 2000 where exp(b) is finite.
+    The density is NaN at prior draws with infinite exp(b), a quarter of them, and 1 in 2000 others.
     """
     assert log_ml_of_hazards(1000) == pytest.approx(-11.457, abs=5e-4)
     dt, log_ml = found(hazards(), simulate=None)

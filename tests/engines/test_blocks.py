@@ -57,7 +57,8 @@ def test_terms_of_several_blocks_are_no_blocks(model_of_rows):
 
 LOG_ML = -36.57769
 MEANS = [0.05982, 0.10183, 0.08924, 0.11579, 0.60134, 0.60939, 0.89254, 0.89254, 1.58631, 1.98983]
-"""Of pumps, by quadrature over a and b: given these, y is negative binomial, and rates gamma."""
+"""Log ML and mean rates of pumps, by quadrature over a and b: given these, y is negative binomial,
+and the rates are gamma distributed."""
 
 
 def pumps():

@@ -106,7 +106,7 @@ def test_initial_iterations_stop_by_the_rule(tempered):
 
 
 def test_a_step_method_finds_the_evidence():
-    """Where most of the prior is impossible."""
+    """The estimate is right though most of the prior is impossible."""
     model, log_ml = hard_constraint()
     dt = bdmc.temper(
         model, chains=8, temperatures=np.linspace(0, 1, 6) ** 3, draws=80, initial=20,
