@@ -263,8 +263,8 @@ class Fitting:
                 missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
             if missed > limits.MISSED:
                 raise NoFit(
-                    f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
-                    "distribution lacks"
+                    f"{missed:.0%} of the posterior is in tails of latent variables that no draw "
+                    "reaches"
                 )
         is_latent = np.isin(np.arange(self._prior.shape[1]), reference.latent)
         title = structure._replace(latent=is_latent).title  # some may have become parameters

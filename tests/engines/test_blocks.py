@@ -9,6 +9,8 @@ from scipy.stats import norm
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.fits import fit as fitting
+from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 GROUP = np.array([0, 0, 1, 2, 1, 2, 2])
@@ -83,6 +85,27 @@ def test_rates_of_pumps_are_weighed():
     weights = dt["particles"]["bdmc_weight"]
     off = (weights * (dt["particles"]["rate"] - MEANS)).sum("particle")
     assert (abs(off.sum("chain")) < SIGMAS * np.sqrt((off**2).sum("chain"))).all()
+
+
+def test_rates_near_0_that_no_draw_reaches_are_refused(monkeypatch):
+    """Most of twenty counts are 0, so their rates may be as small as the shape lets them.
+
+    At the likeliest shape draws reach nearly all, so the scan takes others too. The share was over
+    five times its limit for each of six seeds. Twin: without a scan the fit is taken.
+    """
+    with pm.Model() as model:
+        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 2)
+        theta = pm.Gamma("theta", shape, rate, shape=20)
+        pm.Poisson("y", 3 * theta, observed=np.repeat([1, 9, 0], [1, 1, 18]))
+    engine = CompiledEngine(TemperedDensity(model))
+    data = engine.density.data
+
+    def fits():
+        return [engine.fit(FitTask(data, np.random.SeedSequence(seed))) for seed in range(3)]
+
+    assert all("in tails of latent variables that no draw reaches" in fit.reason for fit in fits())
+    monkeypatch.setattr(fitting, "share_in_tails", lambda *_: 0.0)
+    assert all(fit.tuning for fit in fits())
 
 
 def test_normal_variables_alone_are_weighed():
