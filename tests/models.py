@@ -1,6 +1,7 @@
 """Models with known answers, for all tests and benchmarks of them."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -78,6 +79,20 @@ def conjugate_regression(d: int = 20, n: int = 100) -> tuple[pm.Model, float]:
         beta = pm.Normal("beta", shape=d)
         pm.Normal("y", pm.Data("x", x) @ beta, 1.0, observed=y)
     return model, stats.multivariate_normal.logpdf(y, np.zeros(n), x @ x.T + np.eye(n))
+
+
+Y_COUNTS = (4, 6, 3, 5)
+
+
+@cache
+def rates(counts: tuple[int, ...] = Y_COUNTS) -> tuple[pm.Model, Any, float]:
+    """Counts with an unknown rate, the posterior of the rate, and log ML."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2, 1)
+        pm.Poisson("y", rate, observed=counts)
+    posterior = stats.gamma(2 + sum(counts), scale=1 / (1 + len(counts)))
+    log_joint = stats.gamma.logpdf(4, 2) + stats.poisson.logpmf(counts, 4).sum()
+    return model, posterior, log_joint - posterior.logpdf(4)
 
 
 def discrete_mixture() -> tuple[pm.Model, float]:
@@ -195,6 +210,14 @@ def black_box() -> tuple[pm.Model, float]:
 def small_regression() -> tuple[pm.Model, float]:
     """Five slopes and forty rows, compiled once for all tests of a process."""
     return conjugate_regression(d=5, n=40)
+
+
+@cache
+def repeated_normal() -> pm.Model:
+    """Four normal values of one mean, compiled once for all tests of a process."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, 2), 1.0, observed=[1.0, 2.5, 0.3, 1.1])
+    return model
 
 
 @cache
