@@ -7,17 +7,15 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.call.annealing import Annealing
 from pymc_bdmc.results.checks.draws import both_sides
-from tests.models import SIGMAS
+from tests.models import SIGMAS, Y_COUNTS, rates
 from tests.systems import SpikeAndSlab
 
 SMALL = {"simulate": None, "path": "prior", "temperatures": 100}
 SMALL |= {"random_seed": 2, "cores": 1, "progressbar": False}
-COUNTS = [4, 6, 3, 5]
 
 
 def drawn(**draws):
@@ -29,25 +27,14 @@ def drawn(**draws):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
 
 
-@cache
-def rates():
-    """Counts with an unknown rate; its posterior and log ML are known."""
-    with pm.Model() as model:
-        rate = pm.Gamma("rate", 2, 1)
-        pm.Poisson("y", rate, observed=COUNTS)
-    posterior = stats.gamma(2 + sum(COUNTS), scale=1 / (1 + len(COUNTS)))
-    prior = stats.gamma(2)
-    log_ml = prior.logpdf(4) + stats.poisson.logpmf(COUNTS, 4).sum() - posterior.logpdf(4)
-    return model, posterior, log_ml
-
-
+RATES = rates()
 OPTIONS = {"chains": 32, "particles": 8, "temperatures": [10, 30], "simulate": bdmc.FromPrior(1)}
 
 
 @cache
 def right():
     """Draws of the posterior, and a result that is judged by them, beside exact simulated data."""
-    model, posterior, _ = rates()
+    model, posterior, _ = RATES
     draws = drawn(rate=posterior.rvs(1600, random_state=1))
     return draws, pm.sample_bdmc(model, posterior=draws, **SMALL | OPTIONS)
 
@@ -59,7 +46,7 @@ def test_both_sides_find_the_known_answer(particles):
     A population finds its way whatever it starts from; then the starts themselves tell. All draws
     are judged too.
     """
-    model, posterior, log_ml = rates()
+    model, posterior, log_ml = RATES
     wrong = drawn(rate=posterior.rvs(1600, random_state=1) + 20)
     options = {"chains": 32, "temperatures": 30, "particles": particles}
     of_wrong = pm.sample_bdmc(model, posterior=wrong, **SMALL | options)
@@ -84,7 +71,7 @@ def test_both_sides_find_the_known_answer(particles):
 def test_runs_start_from_draws_spread_over_all_of_them():
     """All other runs are as without the draws."""
     draws, dt = right()
-    alone = pm.sample_bdmc(rates()[0], **SMALL | OPTIONS)
+    alone = pm.sample_bdmc(RATES[0], **SMALL | OPTIONS)
     everything = draws["posterior"]["rate"].values.ravel()
     np.testing.assert_allclose(dt["real_starts"]["rate"], everything[25::50])
     assert dt["real_reverse"]["log_weight"].sizes == {"chain": 32}
@@ -113,10 +100,10 @@ def test_nothing_that_rests_on_the_draws_is_certified(tmp_path):
 
 def test_few_draws_are_not_judged_and_variables_of_no_use_are_named(caplog):
     """A fit to the same data is taken, in whatever type these are."""
-    model, posterior, _ = rates()
+    model, posterior, _ = RATES
     draws = posterior.rvs(8, random_state=1)
     fit = drawn(rate=draws, doubled=2 * draws)
-    fit["observed_data"] = xr.Dataset({"y": ("unit", np.array(COUNTS, float))})
+    fit["observed_data"] = xr.Dataset({"y": ("unit", np.array(Y_COUNTS, float))})
     dt = pm.sample_bdmc(model, posterior=fit, **SMALL | {"chains": 4, "temperatures": 5})
     np.testing.assert_allclose(dt["real_starts"]["rate"], draws[1::2])
     assert "posterior: the model lacks its variables ['doubled']" in caplog.text
@@ -126,7 +113,7 @@ def test_few_draws_are_not_judged_and_variables_of_no_use_are_named(caplog):
 
 def test_hyperparameters_come_from_the_same_draws(monkeypatch):
     monkeypatch.setattr(Annealing, "scouts", lambda *_: pytest.fail("scouts were sent"))
-    model, posterior, _ = rates()
+    model, posterior, _ = RATES
     draws = posterior.rvs(100, random_state=1)
     simulate = bdmc.FromHyperparameters("rate", datasets=2)
     options = SMALL | {"simulate": simulate, "chains": 2, "particles": 1, "temperatures": 5}

@@ -9,20 +9,13 @@ from scipy.special import digamma, gammaln
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.results.distance import FROM_POSTERIOR, JEFFREYS, TO_POSTERIOR
-from tests.models import SIGMAS, hard_constraint, interpreted
+from tests.models import SIGMAS, hard_constraint, interpreted, rates
 from tests.results.trees import exact_result
 
-COUNTS = np.array([3, 1, 4, 2, 2])
-SHAPE, RATE = 2.0 + COUNTS.sum(), 1.0 + len(COUNTS)
-"""The posterior of a Poisson rate is Gamma(SHAPE, RATE)."""
-LOG_ML = gammaln(SHAPE) - gammaln(2) - SHAPE * np.log(RATE) - gammaln(COUNTS + 1).sum()
-
-
-def poisson(shape=2.0, counts=COUNTS, name="rate") -> pm.Model:
-    with pm.Model() as model:
-        rate = pm.Gamma(name, shape, 1.0)
-        pm.Poisson("counts", rate, observed=counts)
-    return model
+COUNTS = (3, 1, 4, 2)
+MODEL, POSTERIOR, LOG_ML = rates(COUNTS)
+SHAPE, RATE = 2.0 + sum(COUNTS), 1.0 + len(COUNTS)
+"""The posterior of the rate is Gamma(SHAPE, RATE)."""
 
 
 def log_gamma(shape, rate):
@@ -36,17 +29,12 @@ def kl_of_gammas(first, second):
 
 
 EXACT = log_gamma(SHAPE, RATE)
+FEW = {"draws": 2000, "random_seed": 1}
 
 
 @pytest.fixture(scope="module")
-def model():
-    return poisson()
-
-
-@pytest.fixture(scope="module")
-def result(model):
-    draws = stats.gamma(SHAPE, scale=1 / RATE).rvs(1024, random_state=2)
-    return exact_result(model, LOG_ML, rate=draws)
+def result():
+    return exact_result(MODEL, LOG_ML, rate=POSTERIOR.rvs(1024, random_state=2))
 
 
 def close(table, truths):
@@ -67,21 +55,21 @@ Q = log_gamma(20.0, 9.0)
 
 
 @pytest.fixture(scope="module")
-def tables(result, model):
+def tables(result):
     """Tables of several approximations in one call."""
-    draws = EXACT.rvs(5000, random_state=1)
+    draws = EXACT.rvs(2000, random_state=1)
     approximations = {
         "exact": EXACT,
         "another": Q,
         "without its Jacobian": (
-            Q.rvs(5000, random_state=1)[:, None], lambda x: Q.logpdf(x[:, 0]) - x[:, 0],
+            Q.rvs(2000, random_state=1)[:, None], lambda x: Q.logpdf(x[:, 0]) - x[:, 0],
         ),
         "draws alone": ({"rate_log__": draws}, EXACT.logpdf(draws)),
         "a part": stats.uniform(0.5, 0.5),
         "light tails": stats.gumbel_r(0.85, 0.036),
         "not normalised": (draws[:, None], lambda x: EXACT.logpdf(x[:, 0]) - 1.0),
     }  # fmt: skip
-    return bdmc.distance(result, approximations, model=model, random_seed=1)
+    return bdmc.distance(result, approximations, model=MODEL, **FEW)
 
 
 def test_known_answers(tables):
@@ -136,19 +124,19 @@ def test_a_normal_of_more_elements():
         pm.Normal("y", x[:, 0] * slopes[0] + (x[:, 1:] @ slopes[1])[:, 0], 1.0, observed=y)
         draws = normal.rvs(1024, random_state=3)
         dt = exact_result(model, log_ml, first=draws[:, 0], others=draws[:, 1:, None])
-        found = bdmc.distance(dt, {"normal": normal, "t": student}, random_seed=1)
+        found = bdmc.distance(dt, {"normal": normal, "t": student}, **FEW)
     assert close(found.loc["normal"], dict.fromkeys([TO_POSTERIOR, FROM_POSTERIOR], 0.0))
     for name, p, q in ((FROM_POSTERIOR, normal, student), (TO_POSTERIOR, student, normal)):
         theta = p.rvs(200_000, random_state=2)
         assert close(found.loc["t"], {name: np.mean(p.logpdf(theta) - q.logpdf(theta))})
 
 
-def test_a_mean_field_fit_brings_its_model(result, model):
+def test_a_mean_field_fit_brings_its_model(result):
     with interpreted():
-        fitted = pm.fit(300, model=model, progressbar=False, random_seed=1)
+        fitted = pm.fit(300, model=MODEL, progressbar=False, random_seed=1)
         group = fitted.groups[0]
         q = stats.norm(group.mean.eval()[0], group.std.eval()[0])
-    found = bdmc.distance(result, {"fit": fitted, "same": q}, random_seed=1)
+    found = bdmc.distance(result, {"fit": fitted, "same": q}, **FEW)
     assert close(found.loc["fit"], found.loc["same", "value"].to_dict())
 
 
@@ -162,23 +150,28 @@ def test_a_density_that_is_zero_somewhere(tables):
     q = stats.norm(0.25, np.sqrt(0.5))
     x = q.isf(q.sf(1) * np.random.default_rng(1).random(1024))
     with interpreted():
-        table = bdmc.distance(exact_result(model, log_ml, x=x), q, model=model, random_seed=1)
+        table = bdmc.distance(exact_result(model, log_ml, x=x), q, model=model, **FEW)
     assert table.loc[TO_POSTERIOR, ["value", "lower", "upper"]].tolist() == [np.inf] * 3
     assert "log p(θ, y) is −∞ at" in table.loc[TO_POSTERIOR, "reason"]
     assert close(table, {FROM_POSTERIOR: -q.logsf(1)})
 
 
-def test_where_no_log_ml_can_be_trusted(result, model):
-    table = bdmc.distance(result.isel(chain=slice(3)), EXACT, model=model, random_seed=1)
+def test_where_no_log_ml_can_be_trusted(result):
+    table = bdmc.distance(result.isel(chain=slice(3)), EXACT, model=MODEL, **FEW)
     assert not table["valid"].any()
     assert "log ML: no estimate can be trusted" in table.loc[TO_POSTERIOR, "reason"]
     assert table["error"].isna().all()
 
 
-def test_bad_input_is_named(result, model):
+def test_bad_input_is_named(result):
+    def other(shape=2, name="rate"):
+        with pm.Model() as model:
+            pm.Poisson("y", pm.Gamma(name, shape, 1), observed=COUNTS)
+        return model
+
     def refused(message, dt=result, q=EXACT, error=ValueError, **options):
         with interpreted(), pytest.raises(error, match=message):
-            bdmc.distance(dt, q, **({"model": model} | options))
+            bdmc.distance(dt, q, **({"model": MODEL} | options))
 
     refused("confidence must lie between", confidence=95)
     refused("draws", draws=0)
@@ -187,9 +180,9 @@ def test_bad_input_is_named(result, model):
     refused(r"Pass a pair \(draws, log_q\)", q=np.zeros((100, 1)))
     refused("not list", q=[1.0], error=TypeError)
     refused("model: pass the model of the run", model=None, error=TypeError)
-    refused(r"another model.* the data of \['counts', 'rate'\]", model=poisson(3.0))
-    refused("its counts in observed_data differs", model=poisson(counts=COUNTS + 1))
-    refused(r"dt: the model lacks its variables \['rate'\]", model=poisson(name="risk"))
+    refused(r"another model.* the data of \['rate', 'y'\]", model=other(3))
+    refused("its y in observed_data differs", model=rates()[0])
+    refused(r"dt: the model lacks its variables \['rate'\]", model=other(name="risk"))
     simulated = xr.DataTree.from_dict({"forward": result["real"].to_dataset()})
     refused("call sample_bdmc with real_data=True", dt=simulated)
     refused("a result of sample_bdmc", dt=xr.DataTree())

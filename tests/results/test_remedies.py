@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.lattice import Ising, Potts
@@ -16,17 +15,11 @@ from pymc_bdmc.results.checks.missed import sign_of_a_miss
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.verdict import doubts_of, verdict_of
 from tests.call.test_posterior_draws import drawn
+from tests.models import rates
 from tests.results.trees import runs
 
 TESTS = Path(__file__).parent.parent
-COUNTS = [4, 6, 3, 5]
-
-
-@cache
-def rates():
-    with pm.Model() as model:
-        pm.Poisson("y", pm.Gamma("rate", 2, 1), observed=COUNTS)
-    return model
+MODEL, POSTERIOR, _ = rates()
 
 
 class Careless(pm.Metropolis):
@@ -37,7 +30,7 @@ class Careless(pm.Metropolis):
         self.delta_logp = lambda q, q0: 0.0
 
 
-DRAWS = stats.gamma(2 + sum(COUNTS), scale=1 / 5).rvs(1000, random_state=1)
+DRAWS = POSTERIOR.rvs(1000, random_state=1)
 IDATA = {"right": drawn(rate=DRAWS), "wrong": drawn(rate=DRAWS + 20)}
 BOTH_SIDES = {"simulate": None, "chains": 32}
 LATE = np.unique([*np.linspace(0.16, 0.26, 900), *np.linspace(0, 1, 99)])
@@ -151,7 +144,7 @@ def run(name):
     if name in SYSTEMS:
         return SYSTEMS[name](random_seed=1, progressbar=False)
     options = {"path": "prior", "particles": 1, "temperatures": 10} | RATES[name]
-    return pm.sample_bdmc(rates(), random_seed=1, cores=1, progressbar=False, **options)
+    return pm.sample_bdmc(MODEL, random_seed=1, cores=1, progressbar=False, **options)
 
 
 def written():
@@ -207,13 +200,13 @@ def test_a_remedy_is_followed(words, without, following):
 def test_a_wrong_step_method_fails_the_check_that_is_named():
     """Reverse runs of probability zero lose no results. Twin: the default kernel."""
     wrong = pm.sample_bdmc(
-        rates(), path="prior", particles=1, simulate=bdmc.FromPrior(1), temperatures=10,
+        MODEL, path="prior", particles=1, simulate=bdmc.FromPrior(1), temperatures=10,
         chains=16, step=Careless, random_seed=1, cores=1, progressbar=False,
     )  # fmt: skip
     for dt, is_right in ((wrong, False), (run("simulated"), True)):
         assert np.isfinite(dt["reverse"]["log_weight"]).all() == is_right
         assert ("test it with testing.check_invariance" in printed(dt)) is not is_right
-    assert not bdmc.testing.check_invariance(Careless, rates(), budget=1000, random_seed=1).passed
+    assert not bdmc.testing.check_invariance(Careless, MODEL, budget=1000, random_seed=1).passed
 
 
 @pytest.mark.parametrize("draws", ["wrong draws", "wrong source"])
