@@ -17,7 +17,7 @@ from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc.base.arguments import REMEDIES
 from pymc_bdmc.run.workers import Workers
 from tests.call.test_sampling import QUICK, SMALL, normal_model
-from tests.models import hard_constraint
+from tests.models import hard_constraint, rates
 
 REAL, PRIOR = {"simulate": None}, {"simulate": "prior"}
 
@@ -98,6 +98,10 @@ def log_of_a_parent():
     return pm.math.log(pm.Normal("parent")) * np.ones(1000)
 
 
+def count_model():
+    return rates()[0]
+
+
 def rounded(rng=None, size=None):
     return np.maximum(0, rng.normal(size=size))
 
@@ -120,10 +124,14 @@ PRIORS = [
     (lambda n: pm.CustomDist(n, logp=lambda v: -(v**2)), "improper prior the marginal"),
     (lambda n: pm.Censored(n, N(), lower=0, upper=None), f"x: .*Censored.*{ATOMS}"),
     (lambda n: pm.Censored(n, N(), **SEEN), f"x_unobserved: .*Censored.*{ATOMS}.*drop them"),
-    (lambda n: pm.CustomDist(n, logp=in_n, random=rounded), f"x: its prior draws repeat.*{ATOMS}"),
     (lambda n: pm.Normal(n, log_of_a_parent()), "^x: it is NaN in some prior draws, because a par"),
 ]
 LIKELIHOODS = [
+    (
+        lambda: y(pm.CustomDist("x", logp=in_n, random=rounded)),
+        PRIOR,
+        f"x: its prior draws repeat.*{ATOMS}",
+    ),
     (lambda: y(pm.math.log(x()), np.zeros(1000)), PRIOR, "^y: it is NaN in .*a constant is NaN"),
     (lambda: y(pm.Flat("slope")), {}, r"slope: an improper prior \(Flat\).*If all .* have slope"),
     (lambda: y(SLOPES @ pm.Normal("b", shape=3), np.zeros(4)), REAL, r"^y: .* \[\(4,\), \(5,\)\]"),
@@ -146,18 +154,12 @@ LIKELIHOODS = [
         "likely: its distribution has a log",
     ),
     (lambda: y(0.0, sd=pm.Normal("scale")), PRIOR, r"^y: it cannot be drawn.*\(scale < 0\)"),
-    (
-        lambda: pm.Binomial("y", 10, pm.math.switch(x() > 0, 0.5, 1.0), observed=3),
-        {"posterior": fit(1, 5)},
-        "the model and its data are imposs",
-    ),
     (lambda: y(pm.math.log(x() + np.nan)), REAL, r"^y: its log density is NaN"),
     (lambda: y(x(), BATCH, total_size=10), {}, "y: with minibatches"),
     (lambda: y(x(), np.ma.masked_all(3)), PRIOR, "^y: all of its data are miss"),
     (lambda: y(x(), np.zeros(0)), REAL, "^y: all of its data are miss"),
 ]
 mixed_model = built(lambda: y(x() + pm.Categorical("z", [0.2, 0.3, 0.5])))
-count_model = built(lambda: pm.Binomial("y", 10, pm.Beta("p", 2, 3), observed=3))
 MODELS = [
     *((with_prior(build), PRIOR, message) for build, message in PRIORS),
     *((built(build), options, message) for build, options, message in LIKELIHOODS),
@@ -166,8 +168,17 @@ MODELS = [
         (lambda: hard_constraint()[0], options, "the Potential constraint.*simulate=")
         for options in (PRIOR, {"target_gap": 0.1})
     ),
-    (count_model, {"simulate": Given({"p": 0.5}, {"y": 2.7})}, "y must be numbers of"),
-    (count_model, {"posterior": fit(1, 5, name="p")}, "posterior: every draw of p is"),
+    (
+        lambda: hard_constraint()[0],
+        REAL | {"posterior": fit(1, 5)},
+        "the model and its data are imposs",
+    ),
+    (
+        count_model,
+        {"simulate": Given({"rate": 0.5}, {"y": np.full(4, 2.7)})},
+        "y must be numbers of",
+    ),
+    (count_model, {"posterior": fit(1, 5, name="rate")}, "posterior: every draw of rate is"),
     (mixed_model, {"simulate": Fitted(at="mean")}, r"discrete \['z'\] cannot be held at a mean"),
     (mixed_model, {"step": pm.NUTS}, "NUTS cannot sample z"),
     (normal_model, {"particles": 10**9}, "particles=1000000000: this takes at least"),
@@ -330,8 +341,7 @@ def test_names_and_coordinates_that_are_in_nobodys_way(tmp_path):
 def test_impossible_data_are_named(step, monkeypatch):
     for module in ("density.tempered", "engines.problem"):
         monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
-    with pm.Model() as model:
-        pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])
+    model, *_ = rates((3, -1, 0, 2))
     with pytest.raises(ValueError, match=r"by y\[1\] = -1\. Check the data and the constants"):
         pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
 

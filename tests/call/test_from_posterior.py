@@ -10,23 +10,19 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters, FromPosterior, FromPrior, sampling
 from pymc_bdmc.simulations import HyperparametersIfAlike
+from tests.call.test_sampling import normal_model
+from tests.models import rates
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 
 
-@cache
-def counts():
-    """Counts more spread than a Poisson distribution allows."""
-    x = np.linspace(-1, 1, 30)
-    with pm.Model() as model:
-        mean = pm.math.exp(pm.Normal("a") + pm.Normal("b") * x)
-        pm.Poisson("y", mean, observed=np.where(np.arange(30) % 2, 1, 30))
-    return model
+COUNTS = rates((0, 200, 0, 200))[0]
+"""Counts more spread than a Poisson distribution allows."""
 
 
 @cache
 def result():
-    return pm.sample_bdmc(counts(), **OPTIONS)
+    return pm.sample_bdmc(COUNTS, **OPTIONS)
 
 
 def test_a_misfit_does_not_leave_good_draws_open():
@@ -43,30 +39,28 @@ def test_a_misfit_does_not_leave_good_draws_open():
     table = bdmc.consistency(dt)
     assert not {"log ML", "path length"} & set(table.index.get_level_values("quantity"))
     assert np.isnan(table.loc["log weights", "p_value"]).all()
-    from_prior = bdmc.verdict(pm.sample_bdmc(counts(), simulate="prior", **OPTIONS))
+    from_prior = bdmc.verdict(pm.sample_bdmc(COUNTS, simulate="prior", **OPTIONS))
     assert from_prior.table.loc["model", "status"] == "open"
     assert 'pass simulate="posterior"' in from_prior.brief
 
 
 def test_draws_that_were_given_are_judged():
     """These are six standard deviations off."""
-    draws = result()["posterior"].dataset[["a", "b"]]
+    draws = result()["posterior"].dataset[["rate"]]
     moved = draws + 6 * draws.std(("chain", "draw"))
-    dt = pm.sample_bdmc(counts(), simulate=FromPosterior(moved, datasets=2), **OPTIONS)
+    dt = pm.sample_bdmc(COUNTS, simulate=FromPosterior(moved, datasets=2), **OPTIONS)
     assert bdmc.verdict(dt).status == dt["agreement"].attrs["status"] == "bad"
 
 
 def test_annealed_runs_are_on_both_data_sets():
     """Their log ML is that of both, within errors at α = 1e-4; that of one is the broken twin."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", shape=1), 1, observed=[0.5])
     simulate = FromPosterior(datasets=10)
     options = {"path": "prior", "temperatures": 60, "chains": 4, "simulate": simulate}
-    dt = pm.sample_bdmc(model, **options, **OPTIONS)
+    dt = pm.sample_bdmc(normal_model(), **options, **OPTIONS)
     new = dt["simulated"]["y"].values
-    both = np.concatenate([np.full_like(new, 0.5), new], axis=1)
+    both = np.column_stack([np.full_like(new, 0.5), new])
     right = stats.multivariate_normal([0, 0], np.eye(2) + 1).logpdf(both)
-    wrong = stats.norm(0, np.sqrt(2)).logpdf(new[:, 0])
+    wrong = stats.norm(0, np.sqrt(2)).logpdf(new)
     for group in ("forward", "reverse"):
         for known, is_right in ((right, True), (wrong, False)):
             apart = dt[group]["log_weight"].values.mean(axis=1) - known
@@ -79,8 +73,8 @@ def test_hyperparameters_are_held_if_there_are_any():
         pm.Normal("y", pm.Normal("x", shape=2), 1, observed=[0.5, 0.5])
     default = HyperparametersIfAlike()
     for model, stacks_data, kind in [
-        (counts(), True, HyperparametersIfAlike),
-        (counts(), False, FromHyperparameters),
+        (COUNTS, True, HyperparametersIfAlike),
+        (COUNTS, False, FromHyperparameters),
         (vector, True, FromPosterior),
         (vector, False, FromPrior),
     ]:
@@ -99,10 +93,11 @@ def test_data_that_stand_out_by_log_ml_are_contained_in_a_second_round(
     """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 2))
-    rates = np.exp(0.5 + x @ [0.4, -0.3]) * rng.gamma(0.5, 2, 300)
+    means = np.exp(0.5 + x @ [0.4, -0.3]) * rng.gamma(0.5, 2, 300)
     with pm.Model() as model:
-        rate = pm.math.exp(pm.Normal("a") + pm.math.dot(x, pm.Normal("b", shape=2)))
-        pm.Poisson("y", rate, observed=rng.poisson(rates))
+        b = pm.Normal("b", shape=2)
+        rate = pm.math.exp(pm.Normal("a") + b[0] * x[:, 0] + b[1] * x[:, 1])
+        pm.Poisson("y", rate, observed=rng.poisson(means))
     options = OPTIONS | {"store": tmp_path / "runs"}
     dt = pm.sample_bdmc(model, **options)
     assert (dt.attrs["simulate"], dt.attrs["misfit"]) == ("posterior", "log ML")

@@ -9,7 +9,7 @@ from scipy import sparse, stats
 import pymc_bdmc as bdmc
 from tests.models import SIGMAS
 
-Y = np.array([0.3, 1.2, -0.4])
+Y = np.array([0.3, 1.2, -0.4, 0.1])
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 
 
@@ -21,12 +21,12 @@ def null():
 
 def alternative():
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean"), 1, observed=Y)
+        pm.Normal("y", pm.Normal("mean", 0, 2), 1.0, observed=Y)
     return model
 
 
 LOG_NULL = stats.norm.logpdf(Y).sum()
-LOG_ALTERNATIVE = stats.multivariate_normal(np.zeros(3), np.eye(3) + 1).logpdf(Y)
+LOG_ALTERNATIVE = stats.multivariate_normal(np.zeros(4), np.eye(4) + 4).logpdf(Y)
 
 
 def test_its_log_ml_is_the_log_density():
@@ -63,12 +63,12 @@ def test_many_looks_end_at_the_better_model():
 
 
 def test_densities_are_corrected_and_labels_are_taken_off():
-    weights = np.diag(np.ones(2), 1) + np.diag(np.ones(2), -1)
-    with pm.Model(coords={"row": range(3)}) as model:
-        pm.CAR("field", np.zeros(3), sparse.csr_matrix(weights), 0.5, 1.0, observed=Y)
+    weights = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)
+    with pm.Model(coords={"row": range(4)}) as model:
+        pm.CAR("field", np.zeros(4), sparse.csr_matrix(weights), 0.5, 1.0, observed=Y)
         pmd.Normal("y", 0.0, 1.0, observed=pmd.as_xtensor(Y, dims="row"))
     precision = np.diag(weights.sum(axis=0)) - 0.5 * weights
-    field = stats.multivariate_normal(np.zeros(3), np.linalg.inv(precision)).logpdf(Y)
+    field = stats.multivariate_normal(np.zeros(4), np.linalg.inv(precision)).logpdf(Y)
     assert bdmc.log_ml(pm.sample_bdmc(model)).value == pytest.approx(field + LOG_NULL)
 
 

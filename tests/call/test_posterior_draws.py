@@ -12,7 +12,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.call.annealing import Annealing
 from pymc_bdmc.results.checks.draws import both_sides
 from tests.models import SIGMAS, Y_COUNTS, rates
-from tests.systems import SpikeAndSlab
+from tests.results import test_which_side as sides
 
 SMALL = {"simulate": None, "path": "prior", "temperatures": 100}
 SMALL |= {"random_seed": 2, "cores": 1, "progressbar": False}
@@ -35,7 +35,7 @@ OPTIONS = {"chains": 32, "particles": 8, "temperatures": [10, 30], "simulate": b
 def right():
     """Draws of the posterior, and a result that is judged by them, beside exact simulated data."""
     model, posterior, _ = RATES
-    draws = drawn(rate=posterior.rvs(1600, random_state=1))
+    draws = drawn(rate=posterior.rvs(800, random_state=1))
     return draws, pm.sample_bdmc(model, posterior=draws, **SMALL | OPTIONS)
 
 
@@ -47,7 +47,7 @@ def test_both_sides_find_the_known_answer(particles):
     are judged too.
     """
     model, posterior, log_ml = RATES
-    wrong = drawn(rate=posterior.rvs(1600, random_state=1) + 20)
+    wrong = drawn(rate=posterior.rvs(800, random_state=1) + 20)
     options = {"chains": 32, "temperatures": 30, "particles": particles}
     of_wrong = pm.sample_bdmc(model, posterior=wrong, **SMALL | options)
     _, of_right = right()
@@ -73,7 +73,7 @@ def test_runs_start_from_draws_spread_over_all_of_them():
     draws, dt = right()
     alone = pm.sample_bdmc(RATES[0], **SMALL | OPTIONS)
     everything = draws["posterior"]["rate"].values.ravel()
-    np.testing.assert_allclose(dt["real_starts"]["rate"], everything[25::50])
+    np.testing.assert_allclose(dt["real_starts"]["rate"], everything[12::25])
     assert dt["real_reverse"]["log_weight"].sizes == {"chain": 32}
     assert dt["rounds"]["real_reverse_log_weight"].sizes == {"round": 2, "real_chain": 32}
     for group in ("forward", "reverse", "real"):
@@ -115,7 +115,7 @@ def test_hyperparameters_come_from_the_same_draws(monkeypatch):
     monkeypatch.setattr(Annealing, "scouts", lambda *_: pytest.fail("scouts were sent"))
     model, posterior, _ = RATES
     draws = posterior.rvs(100, random_state=1)
-    simulate = bdmc.FromHyperparameters("rate", datasets=2)
+    simulate = bdmc.FromHyperparameters("rate", datasets=2, burn_in=5)
     options = SMALL | {"simulate": simulate, "chains": 2, "particles": 1, "temperatures": 5}
     dt = pm.sample_bdmc(model, posterior=drawn(rate=draws), **options)
     assert np.isclose(draws, dt["simulated"]["rate"].values[:, None]).any(axis=1).all()
@@ -133,7 +133,7 @@ def two_modes():
 RNG = np.random.default_rng(5)
 MODE = RNG.normal(5, 0.5, 400)
 BOTH_MODES = MODE * RNG.choice([-1, 1], 400)
-NARROW = SpikeAndSlab(3, 0.003)
+WITH_A_NARROW_MODE = sides.drawn(RNG, 400, *sides.MODES)[1]
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ NARROW = SpikeAndSlab(3, 0.003)
     [
         (two_modes(), MODE, None, "are not from the posterior"),
         (two_modes(), BOTH_MODES, None, ""),
-        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "it is the run that is wrong"),
+        (sides.mixture(*sides.MODES), WITH_A_NARROW_MODE, 1, "it is the run that is wrong"),
     ],
-    ids=["one mode", "both modes", "spike"],
+    ids=["one mode", "both modes", "narrow mode"],
 )
 def test_what_draws_or_forward_runs_miss_is_told(model, draws, particles, missed):
-    """A mode that the draws lack, and a transition that forward runs do not make."""
+    """A mode that the draws lack, and a narrow one that forward runs do not find."""
     options = SMALL | {"particles": particles, "temperatures": 50, "chains": 16}
     dt = pm.sample_bdmc(model, posterior=drawn(x=draws), **options)
     told = [text for text in bdmc.diagnose(dt) if re.search("miss(es)? part of the post", text)]

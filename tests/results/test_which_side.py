@@ -57,7 +57,7 @@ def given(x):
     return draws_of({"x": ["x_dim_0"]}, x=x.reshape(4, -1, SIZE))
 
 
-WIDE, NARROW = (-4.0, 1.0, 0.3), (4.0, 0.3, 0.7)
+MODES = WIDE, NARROW = (-4.0, 1.0, 0.3), (4.0, 0.3, 0.7)
 
 
 @pytest.fixture(scope="module")
