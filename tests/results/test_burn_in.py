@@ -13,7 +13,7 @@ import pymc_bdmc as bdmc
 @cache
 def model():
     with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 0.2)
+        mu = pm.Normal("mu", 0, 0.5)
         pm.Normal("y", pm.Normal("x", mu, shape=5), 1.0, observed=[1.0, 2.0, 0.5, -0.3, 1.4])
     return model
 

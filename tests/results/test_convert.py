@@ -14,7 +14,7 @@ from scipy.special import softmax
 import pymc_bdmc as bdmc
 from pymc_bdmc.results import write
 from pymc_bdmc.run.recorder import Recorder
-from tests.models import Y_SCHOOLS, interpreted
+from tests.models import Y_SCHOOLS
 
 
 def test_groups_and_dimensions(schools_result):
@@ -144,13 +144,13 @@ def test_models_with_masked_discrete_and_matrix_variables():
     with pm.Model(coords={"k": ["u", "v"]}) as model:
         z = pm.Bernoulli("z", 0.5, dims="k")
         w = pm.Normal("w", shape=(2, 2))
+        y = np.ma.masked_invalid([0.5, np.nan])
         with pytest.warns(pm.exceptions.ImputationWarning):
-            pm.Normal("y", w @ z, 1.0, observed=np.ma.masked_invalid([0.5, np.nan]), dims="k")
-    with interpreted():
-        dt = pm.sample_bdmc(
-            model, chains=3, particles=1, temperatures=3, path="prior", simulate=bdmc.FromPrior(1),
-            random_seed=1, cores=1, progressbar=False,
-        )  # fmt: skip
+            pm.Normal("y", (w * z).sum(axis=1), 1.0, observed=y, dims="k")
+    dt = pm.sample_bdmc(
+        model, chains=3, particles=1, temperatures=3, path="prior", simulate=bdmc.FromPrior(1),
+        random_seed=1, cores=1, progressbar=False,
+    )  # fmt: skip
     assert dt["posterior"]["z"].dtype.kind == "i"
     assert dt["particles"]["w"].shape == (3, 2, 2, 2)  # one more move of the only particle
     assert dt["posterior"]["y"].dims == ("chain", "draw", "k")

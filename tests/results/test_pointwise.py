@@ -11,8 +11,8 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import predictive_densities
 from tests.models import SIGMAS
 
-Y = np.array([0.5, 1.0, 4.0, -0.3, 2.2])
-DAYS = ["mon", "tue", "wed", "thu", "fri"]
+Y = np.array([0.5, 1.0, 4.0, -0.3])
+DAYS = ["mon", "tue", "wed", "thu"]
 QUICK = {"path": "data", "simulate": None, "cores": 1, "progressbar": False}
 
 
@@ -68,9 +68,9 @@ def test_exact_predictive_densities_sum_to_log_ml():
 
 
 def test_differences_tell_which_observations_decide():
-    other = changed(lambda parts: parts + np.array([0.1, -0.2, -2.0, 0.3, 0.0]))
+    other = changed(lambda parts: parts + np.array([0.1, -0.2, -2.0, 0.3]))
     table, alone = bdmc.pointwise(run(), other), bdmc.pointwise(run())
-    assert table["value"].tolist() == pytest.approx([-0.1, 0.2, 2.0, -0.3, 0.0])
+    assert table["value"].tolist() == pytest.approx([-0.1, 0.2, 2.0, -0.3])
     assert table["error"].tolist() == pytest.approx(np.sqrt(2) * alone["error"])
     factor = bdmc.bayes_factor(run(), other)
     assert table["cumulative"].iloc[-1] == pytest.approx(factor.value)
@@ -106,7 +106,7 @@ def test_errors_are_honest():
 
 def test_another_order():
     """The outlier first; α = 6e-5 a comparison. The twin with labels in the order of rows fails."""
-    order = [2, 4, 0, 3, 1]
+    order = [2, 0, 3, 1]
     options = QUICK | {"path": bdmc.DataPath(order=np.array(order)), "random_seed": 3}
     dt = pm.sample_bdmc(model(), **options)
     table = bdmc.pointwise(dt)
@@ -115,13 +115,13 @@ def test_another_order():
     assert (abs(table["value"] - exact()) > SIGMAS * table["error"]).any()
     with pytest.raises(ValueError, match="came in another order"):
         bdmc.pointwise(dt, run())
-    for wrong in ([0, 1, 2, 3], [0, 1, 2, 3, 3]):
-        with pytest.raises(ValueError, match="path: the order must have each of 0, …, 4 once"):
+    for wrong in ([0, 1, 2], [0, 1, 2, 2]):
+        with pytest.raises(ValueError, match="path: the order must have each of 0, …, 3 once"):
             pm.sample_bdmc(model(), **QUICK | {"path": bdmc.DataPath(order=wrong)})
 
 
 def test_what_its_check_contradicts_has_no_error():
-    noise = np.zeros((run()["real"].sizes["chain"], 5))
+    noise = np.zeros((run()["real"].sizes["chain"], 4))
     noise[:, 3] = 4 * np.random.default_rng(1).normal(size=len(noise))
     table = bdmc.pointwise(changed(lambda parts: parts + noise))
     assert not table["valid"].any()

@@ -13,29 +13,29 @@ from pymc_bdmc.studies.compare_models import compare_models, pooled_log_ml
 from tests.models import SIGMAS
 from tests.results.trees import tree
 
-Y = np.array([0.3, 1.2, -0.4, 0.8, 1.1])
+Y = np.array([0.3, 1.2, -0.4, 0.8])
 OPTIONS = dict(random_seed=1, progressbar=False, cores=1)
 
 
 def normal(scale, y=Y):
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, scale), 1, observed=y)
+        pm.Normal("y", pm.Normal("x", 0, scale), 1.0, observed=y)
     return model
 
 
 def log_ml(scale):
-    return stats.multivariate_normal.logpdf(Y, np.zeros(5), np.eye(5) + scale**2)
+    return stats.multivariate_normal.logpdf(Y, np.zeros(4), np.eye(4) + scale**2)
 
 
-SCALES = {"one": 1.0, "near": 1.0, "wide": 30.0}
-ONE, WIDE = normal(1.0), normal(30.0)
+SCALES = {"one": 2.0, "near": 2.0, "wide": 60.0}
+ONE, WIDE = normal(2.0), normal(60.0)
 MODELS = {"one": ONE, "near": ONE, "wide": WIDE}
 SMALL = {"particles": 4, "temperatures": 20, "path": "prior", "chains": 32}
 
 
 @pytest.fixture(scope="module")
 def found():
-    """One look rules out a scale of 30. The two others are the same model."""
+    """One look rules out a scale of 60. The two others are the same model."""
     return compare_models(MODELS, max_looks=2, **SMALL, **OPTIONS)
 
 
@@ -92,7 +92,7 @@ TWO = {"a": ONE, "b": WIDE}
         (TWO, {"simulate": None}, "simulate: compare_models makes its own runs"),
         (TWO, {"draws": 1000}, "draws: sample_bdmc has no such argument"),
         (TWO | {"b": xr.DataTree()}, {}, r"\['b'\] are results; bdmc.compare compares those"),
-        (TWO | {"b": normal(1.0, Y + 1)}, SMALL | OPTIONS, "its data are not those of a"),
+        (TWO | {"b": normal(2.0, Y + 1)}, SMALL | OPTIONS, "its data are not those of a"),
     ],
 )
 def test_bad_input_is_named(models, options, message):
