@@ -23,9 +23,9 @@ def counts(model_of_rows):
         effect = pm.Normal("effect", mean, spread, shape=3)
         model_of_rows(effect)
     density = TemperedDensity(model)
-    problem = CompiledEngine(density).on(density.data)
+    problem = CompiledEngine(density, "metropolis").on(density.data)
     latent = np.flatnonzero(problem.jitted.elements_of(["effect"]))
-    thetas = problem.draw_prior(2, np.random.default_rng(1))
+    thetas = np.random.default_rng(1).normal(size=(2, problem.jitted.size))
     return problem, latent, thetas, problem.split(latent, np.array([2, 0, 1]), thetas)
 
 
@@ -76,7 +76,8 @@ def pumps():
 
 def test_rates_of_pumps_are_weighed():
     """Log ML and the means of the draws by weight, whose runs are independent; α = 6e-5 each."""
-    dt = pm.sample_bdmc(pumps(), random_seed=1, progressbar=False)
+    few = bdmc.FromHyperparameters(datasets=5)
+    dt = pm.sample_bdmc(pumps(), simulate=few, random_seed=1, progressbar=False)
     found = bdmc.log_ml(dt)
     assert "2 parameters, 10 latent variables" in dt.attrs["path_reason"]
     assert bdmc.diagnose(dt) == []
@@ -101,7 +102,7 @@ def test_rates_near_0_that_no_draw_reaches_are_refused(monkeypatch):
     data = engine.density.data
 
     def fits():
-        return [engine.fit(FitTask(data, np.random.SeedSequence(seed))) for seed in range(3)]
+        return [engine.fit(FitTask(data, np.random.SeedSequence(seed))) for seed in range(2)]
 
     assert all("in tails of latent variables that no draw reaches" in fit.reason for fit in fits())
     monkeypatch.setattr(fitting, "share_in_tails", lambda *_: 0.0)

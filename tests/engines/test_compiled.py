@@ -7,6 +7,7 @@ import numba
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
@@ -29,7 +30,7 @@ from tests.engines.test_identities import (
     crooks_scores,
     reverse_score,
 )
-from tests.models import SIGMAS, centred_schools
+from tests.models import SIGMAS, centred_schools, interpreted, repeated_normal
 
 FORWARD, REVERSE = Direction
 N = 25_000
@@ -127,7 +128,7 @@ def is_right(dt, exact):
 )
 def test_same_answer_of_all_kernels_on_a_mixed_model(step, name):
     """Compiled moves are in the stated order; PyMC's move populations. Twin: half a nat off."""
-    dt = run(step=step, **({"particles": 4, "chains": 40} if isinstance(step, list) else {}))
+    dt = run(step=step, **({"particles": 4, "chains": 24} if isinstance(step, list) else {}))
     assert dt.attrs["step"] == name
     assert is_right(dt, LOG_Z)
     assert not is_right(dt, LOG_Z + 0.5)
@@ -152,7 +153,7 @@ def test_chains_lost_in_the_tail_of_a_prior_return(monkeypatch):
         pm.Normal("y", mean, pm.math.sqrt(variances[1]), observed=y)
 
     def spread():
-        dt = run(model, chains=60, temperatures=200)
+        dt = run(model, chains=30, temperatures=200)
         return float(dt["real"]["log_likelihood_sd"].sel(beta=1).squeeze())
 
     assert spread() < 2
@@ -178,20 +179,21 @@ def test_a_model_that_numba_cannot_take_runs_with_step_methods(monkeypatch, capl
 def test_a_shared_variable_is_named_with_the_remedy(caplog):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x") * pytensor.shared(2.0, "covariate"), observed=1.0)
-    make_engine(TemperedDensity(model), BETAS, None)
+    with interpreted():
+        make_engine(TemperedDensity(model), BETAS, None)
     assert "(covariate is a shared variable; use pm.Data in its place)" in caplog.text
 
 
 def test_an_exception_in_the_density_refuses_the_proposal():
-    """Cholesky of a matrix that is not positive definite gives NaN, not a crash."""
+    """Cholesky of a matrix that is not positive definite gives NaN, not a crash.
+
+    The last element of the root is a half circle over r, whose area is known.
+    """
     with pm.Model() as model:
         r = pm.Uniform("r", -1.5, 1.5)
-        cov = pm.math.stack([[1.0, r], [r, 1.0]])
-        pm.MvNormal("y", np.zeros(2), cov, observed=[0.5, 0.4])
-    grid = np.linspace(-1, 1, 2001)[1:-1]
-    pdf = [stats.multivariate_normal.pdf([0.5, 0.4], cov=[[1, r], [r, 1]]) for r in grid]
-    exact = np.log(np.sum(pdf) * (grid[1] - grid[0]) / 3)
-    assert is_right(run(model, step="metropolis"), exact)  # a gradient takes 20 s
+        root = pt.linalg.cholesky(pm.math.stack([[1.0, r], [r, 1.0]]))
+        pm.Potential("height", pm.math.log(root[1, 1]))
+    assert is_right(run(model, step="metropolis"), np.log(np.pi / 2 / 3))
 
 
 def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
@@ -224,17 +226,16 @@ def test_targets_are_of_the_type_that_numba_is_told():
         told = SIGNATURE.args[0].types
         return all(numba.typeof(field) == of for field, of in zip(target, told, strict=True))
 
-    with pm.Model() as model:
-        pm.Poisson("y", pm.math.exp(pm.Normal("x", shape=2)), observed=[1, 2])
-    path = bdmc.ReferencePath({"x": [1, 2]}, {"x": [1, 1]})
-    shape = Metric(np.ones(2), np.eye(2)[:1], np.ones(1))
-    parts = [make_reference(np.ones(2), shape), make_reference(np.zeros(2), shape)]
-    engine = CompiledEngine(TemperedDensity(model))
+    path = bdmc.ReferencePath({"x": 1}, {"x": 1})
+    shape = Metric(np.ones(1), np.ones((1, 1)), np.ones(1))
+    parts = [make_reference(np.ones(1), shape), make_reference(np.zeros(1), shape)]
+    engine = CompiledEngine(TemperedDensity(repeated_normal()))
     for reference in (None, path.reference(engine, 0, None), mix_references(parts)):
         target = engine.on(engine.density.data, reference).target
         assert is_as_told(target)
         assert not is_as_told(target._replace(data=np.zeros(2, int)))
-    for engine in (mixed_engine(), CompiledEngine(TemperedDensity(model), in_turn=True)):
+    in_turn = CompiledEngine(TemperedDensity(repeated_normal()), in_turn=True)
+    for engine in (mixed_engine(), in_turn):
         assert is_as_told(engine.on(engine.density.data).target)
 
 
@@ -300,7 +301,7 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
 @cache
 def hundred_dimensions():
     with pm.Model() as model:
-        pm.Bernoulli("b", 0.01)  # it hardly moves
+        pm.Bernoulli("b", 1e-9)  # it does not move
         pm.Normal("y", pm.Normal("x", shape=100), 2.0, observed=np.zeros(100))
     return model
 
@@ -357,9 +358,7 @@ def test_a_pilot_cut_short_says_so(stopped):
 
 def test_dead_discrete_elements_are_not_masked_by_live_continuous_ones():
     """Twin: a model in which both move."""
-    with pm.Model() as dead:
-        pm.Normal("y", pm.Normal("x") + pm.Bernoulli("b", 1e-9), 1.0, observed=0.3)
-    for model, is_dead in ((dead, True), (mixed_model(), False)):
+    for model, is_dead in ((hundred_dimensions(), True), (mixed_model(), False)):
         dt = run(model, chains=6)
         assert float(dt["real"]["acceptance"][1:].mean()) > 0.4
         assert bool((dt["real"]["lowest_acceptance"] < 0.01).all()) == is_dead

@@ -49,7 +49,10 @@ def executor(client):
     return client.get_executor()
 
 
-@pytest.mark.parametrize("more", [{}, {"path": None, "simulate": "hyperparameters"}])
+FITTED = {"path": None, "simulate": bdmc.FromHyperparameters(datasets=2)}
+
+
+@pytest.mark.parametrize("more", [{}, FITTED])
 def test_same_bits_on_a_cluster(executor, more, tmp_path):
     """And every run is committed to a store."""
     options, path = OPTIONS | more, tmp_path / "run"

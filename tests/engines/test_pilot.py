@@ -61,8 +61,8 @@ def test_a_member_that_moves_far_does_not_hide_that_others_stand_still(monkeypat
 def test_fits_to_simulated_data_far_from_the_real_ones_come_to_their_posterior(monkeypatch):
     """With wide priors simulated outcomes are nearly separable, and their weights far larger.
 
-    The gap is 0.0 in each of four calls with other seeds. The twin, which does not see that members
-    drift together, has gaps from 3.4 to 5.
+    The gap is at most 0.2 in each of three calls with other seeds. The twin, which does not see
+    that members drift together, has gaps from 3.6 to 8.
     """
     rng = np.random.default_rng(2)
     x = rng.normal(size=(400, 20))
@@ -71,8 +71,8 @@ def test_fits_to_simulated_data_far_from_the_real_ones_come_to_their_posterior(m
         weights = pm.Normal("weights", 0, 10, shape=20)
         pm.Bernoulli("y", logit_p=pm.math.dot(x, weights), observed=y.astype(int))
 
-    options = {"path": "fitted", "temperatures": 30, "chains": 2, "random_seed": 1, "cores": 1}
-    options |= {"simulate": bdmc.FromPrior(datasets=5), "progressbar": False}
+    options = {"path": "fitted", "temperatures": 10, "chains": 2, "random_seed": 1, "cores": 1}
+    options |= {"simulate": bdmc.FromPrior(datasets=3), "progressbar": False}
 
     def gap():
         dt = pm.sample_bdmc(model, **options)

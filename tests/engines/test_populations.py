@@ -62,7 +62,7 @@ class Enumerable:
 class Coupled(Enumerable):
     """A posterior with which the order of the two moves matters."""
 
-    p_b, p_c, y, sd = [0.2, 0.8], [0.1, 0.2, 0.7], -1.0, 0.5
+    y = 6.0
 
 
 class Transformed:
