@@ -37,11 +37,7 @@ COIN, MIXTURE = models.beta_bernoulli(), models.discrete_mixture()
         (lambda: COIN, -71.39896, FEW | {"step": pm.NUTS, "chains": 32}),
         (models.small_regression, None, FINE | {"step": "hmc"}),
         (models.small_regression, None, FINE | {"step": "nuts"}),
-        (
-            lambda: MIXTURE,
-            None,
-            {"step": pm.CategoricalGibbsMetropolis, "chains": 24, "temperatures": 30},
-        ),
+        (lambda: MIXTURE, None, FEW | {"step": pm.CategoricalGibbsMetropolis}),
         (lambda: MIXTURE, None, {"chains": 64}),
         (lambda: models.missing_values(masked=True), None, {}),
         (lambda: models.missing_values(masked=False), None, {}),
@@ -113,16 +109,16 @@ def test_the_sandwich_holds_and_centring_diverges():
 def test_the_burned_in_start_against_the_simulated_data():
     """The start is far off the posterior, so that it needs the burn-in.
 
-    The prior of μ has scale 0.5, and data simulated with μ = 2.5 put its posterior near 1. The
+    The prior of μ has scale 0.5, and data simulated with μ = 4 put its posterior near 1.5. The
     kernel is slow, so without burn-in the same start must be seen to be off, and say so itself.
     """
     n, scale, scores = 5, 0.5, []
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, scale)
         pm.Normal("y", pm.Normal("x", mu, shape=n), 1.0, observed=[1.0, 2.0, 0.5, -0.3, 1.4])
-    idata = xr.Dataset({"mu": (("chain", "draw"), [[2.5]])})
+    idata = xr.Dataset({"mu": (("chain", "draw"), [[4.0]])})
     options = {
-        "chains": 40, "particles": 8, "temperatures": 40, "path": "prior", "schedule": "linear",
+        "chains": 24, "particles": 8, "temperatures": 40, "path": "prior", "schedule": "linear",
         "step": "metropolis", "real_data": False,
     }  # fmt: skip
     for burn_in, bound in ((200, "burned-in"), (0, "heuristic")):

@@ -9,6 +9,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
+from tests.models import repeated_normal
 from tests.results.trees import Y, result
 
 
@@ -71,10 +72,9 @@ def test_a_tree_carries_its_log_ml(schools_result):
 def test_arviz_asks_what_the_prior_and_an_observation_do():
     """After PyMC has added the groups that it needs, by the line in docs/using.md."""
     page = (Path(__file__).parents[2] / "docs" / "using.md").read_text()
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x"), 1, observed=[0.5, 1.0, -0.3])
+    model = repeated_normal()
     dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
     for call in re.findall(r"`(pm\.stats\.compute_\w+\(dt, model=model)\)`", page):
         eval(f"{call}, progressbar=False)", {"pm": pm, "dt": dt, "model": model})
     assert az.psense_summary(dt).loc["x", "likelihood"] > 0
-    assert az.loo(dt).n_data_points == 3
+    assert az.loo(dt).n_data_points == 4
