@@ -35,8 +35,8 @@ def test_log_ml_of_ordered_components_includes_the_probability_of_the_order():
 
     P(S) = 1/6 is known well: with one accepted draw a chain, the error of its log is 0.2.
     """
-    options = {"path": "prior", "chains": 24, "cores": 1, "progressbar": False}
-    dt = pm.sample_bdmc(mixture(), simulate=None, random_seed=1, **options)
+    options = {"path": "prior", "step": "metropolis", "chains": 24, "cores": 1}
+    dt = pm.sample_bdmc(mixture(), simulate=None, random_seed=1, progressbar=False, **options)
     found, right = bdmc.log_ml(dt), stats.norm.logpdf(0.7, 0, np.sqrt(2))
     assert abs(found.value - right + np.log(6)) < SIGMAS * found.error
     assert abs(found.value - right) > SIGMAS * found.error

@@ -26,6 +26,7 @@ from tests.models import SIGMAS, interpreted
 X = np.linspace(0.0, 1.0, 6)[:, None]
 COUNTS, REALS = np.array([0, 2, 1, 4, 0, 3]), np.array([0.1, 0.9, -0.4, 0.8, 0.2, -1.1])
 TIMES, DATA = np.arange(6.0), np.array([0.3, 0.9, 1.1, 0.2, -0.5, -0.9])
+SQUARES = np.subtract.outer(TIMES, TIMES) ** 2
 KRONECKER = [X[:3], X[:2]]
 
 
@@ -56,6 +57,7 @@ MODELS = {
     "HSGP": lambda: counts(pm.gp.HSGP(m=[4], c=1.5, cov_func=covariance()).prior("f", X)),
     "LatentKron": lambda: counts(pm.gp.LatentKron(cov_funcs=two_axes()).prior("f", KRONECKER)),
     "MvNormal": lambda: counts(matrix()),
+    "Latent": lambda: counts(pm.gp.Latent(cov_func=covariance()).prior("f", X)),
     "Marginal": lambda: observed(pm.gp.Marginal(cov_func=covariance()), X),
     "VFE": lambda: observed(pm.gp.MarginalApprox("VFE", cov_func=covariance()), X, X[::2]),
     "MarginalKron": lambda: observed(pm.gp.MarginalKron(cov_funcs=two_axes()), KRONECKER),
@@ -100,11 +102,10 @@ def test_compiled_densities_are_pymcs_own(name):
 
 @pytest.fixture(scope="module")
 def process():
-    """A Gaussian process with an unknown length scale, observed with noise."""
+    """White noise through a kernel of unknown width: no Cholesky factor has to be compiled."""
     with pm.Model() as model:
-        length = pm.LogNormal("length", 0.5, 0.5)
-        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=length)).prior("f", TIMES[:, None])
-        pm.Normal("y", f, 0.3, observed=DATA)
+        kernel = pt.exp(-pt.constant(SQUARES) * pm.LogNormal("rate", -1, 1))
+        pm.Normal("y", kernel @ pm.Normal("f", shape=6), 0.3, observed=DATA)
     return model
 
 
@@ -139,16 +140,14 @@ def test_two_parts_equal_one_density_on_two_data_sets(engine):
 
 
 def test_log_ml_of_a_gaussian_process(process):
-    """By quadrature over the length scale. Twin: a noise that is a tenth larger."""
-    squares = np.subtract.outer(TIMES, TIMES) ** 2
+    """By quadrature over the width of the kernel. Twin: a noise that is a tenth larger."""
 
     def log_ml(noise):
-        grid, step = np.linspace(-3, 4, 400, retstep=True)
-        covs = [
-            np.exp(-0.5 * squares / np.exp(2 * u)) + (1e-6 + noise**2) * np.eye(6) for u in grid
-        ]
+        grid, step = np.linspace(-8, 6, 400, retstep=True)
+        kernels = np.exp(-SQUARES * np.exp(grid)[:, None, None])
+        covs = kernels @ kernels + noise**2 * np.eye(6)
         ells = [stats.multivariate_normal(np.zeros(6), cov).logpdf(DATA) for cov in covs]
-        return logsumexp(ells + stats.norm(0.5, 0.5).logpdf(grid)) + np.log(step)
+        return logsumexp(ells + stats.norm(-1, 1).logpdf(grid)) + np.log(step)
 
     dt = pm.sample_bdmc(process, simulate=None, random_seed=1, cores=1, progressbar=False)
     found = bdmc.log_ml(dt)

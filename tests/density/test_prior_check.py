@@ -17,6 +17,7 @@ from pymc_bdmc.density.support import (
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import make_engine
 from tests.density.families import CONTINUOUS, OTHERS
+from tests.models import interpreted
 
 N = pm.Normal.dist
 
@@ -65,10 +66,13 @@ def verdict(builders, gradient):
 CAR = [lambda n: pm.CAR(n, np.zeros(3), 1 - np.eye(3), alpha=0.5, tau=0.3)]
 
 
-@pytest.mark.parametrize(("more", "gradient"), [(CAR, True), (VECTORS, False)])
-def test_right_draws_pass(more, gradient):
+@pytest.mark.parametrize(
+    ("priors", "gradient"), [(RIGHT[:3] + CAR, True), (RIGHT + VECTORS, False)]
+)
+def test_right_draws_pass(priors, gradient):
     """α = 1e-3: tails, a hierarchy, an edge, a discrete parent, an angle; a cut, a simplex."""
-    assert verdict(RIGHT + more, gradient) == set()
+    with interpreted():
+        assert verdict(priors, gradient) == set()
 
 
 CENSORED = lambda n: pm.Censored(n, N(), lower=0, upper=None)  # noqa: E731
