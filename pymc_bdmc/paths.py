@@ -187,7 +187,7 @@ class DataPath(Path):
     >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[0.5, 1.0, 0.2])
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=[0.5, 1.0, 4.0])
     >>> options = dict(chains=4, simulate=None, random_seed=1, cores=1, progressbar=False)
     >>> dt = pm.sample_bdmc(model, path="data", temperatures=30, **options)
     >>> dt.attrs["path"]
@@ -274,9 +274,9 @@ class FittedPath(Path):
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
-    >>> options = dict(simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> options = dict(chains=4, simulate=None, random_seed=1, cores=1, progressbar=False)
     >>> path = bdmc.FittedPath(degrees_of_freedom=5)
-    >>> dt = pm.sample_bdmc(model, path=path, chains=4, temperatures=10, **options)
+    >>> dt = pm.sample_bdmc(model, path=path, temperatures=10, **options)
     >>> dt.attrs["path"]
     'fitted'
 
