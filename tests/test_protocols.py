@@ -20,32 +20,21 @@ from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.paths import PATHS, Path, make_path
 from tests.call.sessions import session_of
+from tests.engines.test_compiled import mixed_engine
+from tests.models import repeated_normal
 from tests.systems import GaussianWork
 
 ALPHA = 1e-5
 
 
 @cache
-def normal():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, 2), 1.0, observed=[1.0, 2.0])
-    return model
-
-
-def counted():
-    with pm.Model() as model:
-        pm.Poisson("y", 2.0 + pm.Bernoulli("b", 0.5), observed=[1, 2])
-    return model
-
-
-@cache
 def engine(step="hmc", *, in_turn=False):
-    return CompiledEngine(TemperedDensity(normal()), step, in_turn)
+    return CompiledEngine(TemperedDensity(repeated_normal()), step, in_turn)
 
 
 @cache
 def steps():
-    return StepEngine(TemperedDensity(normal()), np.array([0.0, 0.5, 1.0]), pm.Slice)
+    return StepEngine(TemperedDensity(repeated_normal()), np.array([0.0, 0.5, 1.0]), pm.Slice)
 
 
 def tuned(on):
@@ -87,8 +76,7 @@ def mass(reference):
 
 @pytest.mark.parametrize("name", [name for name, path in PATHS.items() if not path.starts_at_prior])
 def test_a_reference_is_refused_where_none_is_possible(name):
-    discrete = CompiledEngine(TemperedDensity(counted()))
-    for on in (steps(), discrete):
+    for on in (steps(), mixed_engine()):
         with pytest.raises(ValueError, match=f"path: '{name}' is not possible here, since"):
             PATHS[name].check(on)
 
@@ -140,15 +128,16 @@ def test_compiled_kernels_leave_the_posterior_as_it_is(name):
     kernel = KERNELS[name]
     assert 0 < kernel.target_acceptance < 1
     assert kernel.largest_step_size > 0
-    report = testing.check_invariance(kernel, normal(), alpha=ALPHA, budget=2000, random_seed=1)
-    assert report.passed
+    model, options = repeated_normal(), dict(alpha=ALPHA, random_seed=1)
+    assert testing.check_invariance(kernel, model, budget=2000, **options).passed
 
 
 def test_a_kernel_that_drifts_is_exposed():
     def drift(point, target, rng):
         return {"x": point["x"] + 0.5}
 
-    assert not testing.check_invariance(drift, normal(), alpha=ALPHA, random_seed=1).passed
+    model, options = repeated_normal(), dict(alpha=ALPHA, random_seed=1)
+    assert not testing.check_invariance(drift, model, **options).passed
 
 
 WORK = GaussianWork(stds=(0.7,), log_z=2.0)

@@ -42,7 +42,7 @@ def test_a_near_normal_posterior_takes_few_evaluations(caplog):
     exact = stats.multivariate_normal.logpdf(Y, np.zeros(12), covariance)
     with caplog.at_level(logging.INFO, "pymc.bdmc"):
         dt = bdmc.sample_bdmc(
-            model(calls, noise=1e-4), simulate=bdmc.FromHyperparameters(datasets=5), random_seed=2,
+            model(calls, noise=1e-4), simulate=bdmc.FromHyperparameters(datasets=2), random_seed=2,
             cores=1, progressbar=False,
         )  # fmt: skip
     found = bdmc.log_ml(dt)

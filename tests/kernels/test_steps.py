@@ -19,6 +19,7 @@ from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
 from pymc_bdmc.kernels.adaptations import StepParameters
 from pymc_bdmc.kernels.steps import check_frozen
 from pymc_bdmc.pilots.step_pilot import combine, pilot, pilot_betas
+from tests.models import interpreted
 
 FORWARD, REVERSE = Direction
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])
@@ -163,6 +164,7 @@ def test_the_reversed_slice_scan_visits_the_last_coordinate_first(gaussian):
     assert record(backward) == 1
 
 
+@interpreted()
 def test_a_fixed_gibbs_order_is_reversed():
     with pm.Model() as model:
         b = pm.Bernoulli("b", 0.3, shape=3)
@@ -304,6 +306,7 @@ def test_the_model_reaches_step_methods_through_the_context(gaussian):
     assert [var.name for var in step.vars] == ["x"]
 
 
+@interpreted()
 def test_single_precision_moves_as_well():
     with pytensor.config.change_flags(floatX="float32"):
         with pm.Model() as model:
@@ -391,6 +394,7 @@ def test_pilot_temperatures_are_the_schedules_own():
     np.testing.assert_array_equal(pilot_betas(np.array([0.0, 1.0])), [1.0])
 
 
+@interpreted()
 def test_the_pilot_finds_the_scale_of_each_temperature():
     """At β = 1 the posterior sd is 1/100 of the prior's; every step method must notice."""
     with pm.Model() as model:
@@ -409,6 +413,7 @@ def test_the_pilot_finds_the_scale_of_each_temperature():
         assert found[0] - found[2] > np.log(5), (step, found)
 
 
+@interpreted()
 def test_the_pilot_knows_the_path_between_its_temperatures():
     """Λ², the ideal gap times T, of 50 normals within a quarter of what it is.
 
