@@ -24,7 +24,7 @@ from tests.engines.test_identities import (
     forward_score,
 )
 from tests.engines.test_populations import Enumerable, Transformed, log_weights
-from tests.models import repeated_normal
+from tests.models import interpreted, repeated_normal
 
 FORWARD, REVERSE = Direction
 
@@ -139,6 +139,7 @@ def unequal(x):
         (lambda x: pm.Normal("y", x, observed=[0.5]), {"step": pm.NUTS}, "step methods"),
     ],
 )
+@interpreted()
 def test_what_has_no_rows_is_refused(likelihood, options, told):
     with pm.Model() as model:
         likelihood(pm.Normal("x"))

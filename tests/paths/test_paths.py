@@ -31,7 +31,7 @@ from pymc_bdmc.reference.student import make_reference, mix_references
 from tests import models
 from tests.call.sessions import session_of
 from tests.engines.test_compiled import mixed_model
-from tests.models import SIGMAS, small_regression
+from tests.models import SIGMAS, interpreted, small_regression
 from tests.systems import SpikeAndSlab
 
 QUICK = dict(simulate=None, random_seed=3, progressbar=False)
@@ -387,6 +387,7 @@ def test_no_fit_of_a_circle_or_of_a_density_that_may_lack_its_constant():
         (plain, {"path": "fitted", "step": pm.Metropolis}, "is not possible here.*step methods"),
     ],
 )
+@interpreted()
 def test_bad_paths_are_refused(make, options, message):
     with pytest.raises(ValueError, match=message):
         pm.sample_bdmc(make(), temperatures=5, **options, **QUICK)
