@@ -30,7 +30,7 @@ class Careless(pm.Metropolis):
         self.delta_logp = lambda q, q0: 0.0
 
 
-DRAWS = POSTERIOR.rvs(1000, random_state=1)
+DRAWS = POSTERIOR.rvs(500, random_state=1)
 IDATA = {"right": drawn(rate=DRAWS), "wrong": drawn(rate=DRAWS + 20)}
 BOTH_SIDES = {"simulate": None, "chains": 32}
 LATE = np.unique([*np.linspace(0.16, 0.26, 900), *np.linspace(0, 1, 99)])

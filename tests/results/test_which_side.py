@@ -67,8 +67,8 @@ def model():
 
 def test_the_side_that_misses_a_mode_is_named_and_not_the_other(model):
     rng = np.random.default_rng(1)
-    log_ml, x = drawn(rng, 2000, WIDE, NARROW)
-    part, of_part = drawn(rng, 2000, WIDE)
+    log_ml, x = drawn(rng, 1000, WIDE, NARROW)
+    part, of_part = drawn(rng, 1000, WIDE)
     with interpreted():
         found = bdmc.agreement(run_of(part, of_part[:512], rng), given(x), model=model)
     assert found.status == "open"
@@ -129,7 +129,7 @@ def test_nothing_is_said_of_discrete_variables_or_without_runs():
 
 def test_the_remedy_for_a_run_that_misses_a_mode_works(model):
     """Its log ML is withheld: a fit finds one mode; a path from a fit to the draws has both."""
-    log_ml, x = drawn(np.random.default_rng(6), 2000, WIDE, NARROW)
+    log_ml, x = drawn(np.random.default_rng(6), 1000, WIDE, NARROW)
     idata = given(x)
     options = dict(simulate=None, chains=16, random_seed=1, cores=1, progressbar=False)
     dt = pm.sample_bdmc(model, path="fitted", temperatures=30, posterior=idata, **options)
