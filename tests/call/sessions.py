@@ -8,7 +8,7 @@ import pymc as pm
 from pymc_bdmc.call.options import Options
 from pymc_bdmc.call.session import Session
 
-FAR = np.linspace(3, 5, 10)
+FAR = np.linspace(7, 9, 4)
 """Data whose posterior lies far from the prior, and near to a fit."""
 
 
@@ -20,5 +20,5 @@ def session_of(engine, pool=None):
 @cache
 def far_from_the_prior():
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean", 0, 10), 1, observed=FAR)
+        pm.Normal("y", pm.Normal("mean", 0, 2), 1.0, observed=FAR)
     return model
