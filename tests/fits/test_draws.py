@@ -198,20 +198,20 @@ def test_components_of_an_adapted_mixture_have_draws():
 def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
     """Mean log variance of weights for six logarithms of Gamma variables; twin: any draws do.
 
-    By 36 fits with other seeds one is −0.12 ± 0.32, and 0.67 ± 0.45 of the twin. So the limit,
-    0.25, is 3.9 standard errors of 18 fits or more from both: α = 1e-4.
+    By 36 fits one is 0.18 ± 0.32, and 1.33 ± 0.77 of the twin. So the limit, 0.5, is 3.7 standard
+    errors of 14 fits or more from both: α = 1e-4.
     """
     density = Rows(lambda x: (2 * x - np.exp(np.minimum(x, 500))).sum(axis=1))
     start = round_fit(np.full(6, np.log(2)), 0.7)
 
     def log_variance(seed):
         rng = np.random.default_rng(seed)
-        fitted = adapt.adapted(density, start, 128, rng, lambda mixture: mixture).reference
+        fitted = adapt.adapted(density, start, 96, rng, lambda mixture: mixture).reference
         return np.log(adapt.draw_weighted(density, fitted, 5000, rng).variance)
 
-    assert np.mean([log_variance(seed) for seed in range(18)]) < 0.25
+    assert np.mean([log_variance(seed) for seed in range(14)]) < 0.5
     monkeypatch.setattr(adapt, "LEAST_DRAWS", 0)
-    assert np.mean([log_variance(seed) for seed in range(18)]) > 0.25
+    assert np.mean([log_variance(seed) for seed in range(14)]) > 0.5
 
 
 def normal_mixture(places, sd, shares):
