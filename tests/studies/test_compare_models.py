@@ -30,7 +30,7 @@ def log_ml(scale):
 SCALES = {"one": 2.0, "near": 2.0, "wide": 60.0}
 ONE, WIDE = normal(2.0), normal(60.0)
 MODELS = {"one": ONE, "near": ONE, "wide": WIDE}
-SMALL = {"particles": 4, "temperatures": 20, "path": "prior", "chains": 32}
+SMALL = {"particles": 4, "temperatures": 40, "path": "prior", "chains": 32}
 
 
 @pytest.fixture(scope="module")
