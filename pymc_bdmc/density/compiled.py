@@ -95,6 +95,7 @@ class JittedDensity(Layout):
         self.rows = number_of_rows(density.model) if in_turn else 0
         self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
+        self._lock = density.lock
         self._conditionals: dict[bytes, Conditional | None] = {}
         self._in_blocks: dict[bytes, Callable] = {}
 
@@ -137,7 +138,9 @@ class JittedDensity(Layout):
             for name, each in zip(self._observed, values, strict=True)
         )
         sets = zip(*values, strict=True) if is_stacked else [values]
-        parts = (each.ravel() for one in sets for each in (*one, *self._of_data(*one)))
+        of_data = self._of_data
+        with self._lock:
+            parts = [each.ravel() for one in sets for each in (*one, *of_data(*one))]
         return np.concatenate([np.zeros(0), *parts])
 
     @cached_property
@@ -171,6 +174,7 @@ class JittedDensity(Layout):
         }
 
     @cached_property
+    @alone
     def _of_data(self) -> Callable:
         """Function from the observed data of one set to what depends on them alone."""
         if not self._of_data_alone:

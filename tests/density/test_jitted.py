@@ -2,7 +2,10 @@
 
 import gc
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from types import SimpleNamespace
 
 import numpy as np
@@ -105,6 +108,25 @@ def test_one_function_for_equal_models_alone(uncompiled):
 
 @pytest.mark.slow  # one function for equal models is shown above
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells its memory in /proc")
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_threads_take_turns_to_compute_what_depends_on_data_alone(is_locked):
+    """PyTensor's functions have one place for their arguments. Twin: a lock that locks nothing."""
+    density = TemperedDensity(normal_mean())
+    if not is_locked:
+        density.lock = nullcontext()
+    flat, both, met = JittedDensity(density), Barrier(2), []
+
+    def of_data(_):
+        with suppress(BrokenBarrierError):
+            met.append(both.wait(timeout=0.2))
+        return []
+
+    vars(flat)["_of_data"] = of_data
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(flat.ravel_data, [density.data] * 2))
+    assert len(met) == (0 if is_locked else 2)
+
+
 def test_memory_does_not_grow_with_calls():
     def resident_megabytes():
         gc.collect()
