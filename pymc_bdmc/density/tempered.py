@@ -12,6 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.pytensorf import compile as compile_graph
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_bdmc.base.types import Point
@@ -195,12 +196,35 @@ class TemperedDensity:
             "(small integers overflow), bound the parameters or use a numerically stable form."
         )
 
-    def factors(self, point: Point, data: Data | None = None) -> list[tuple[str, np.ndarray]]:
-        """Return name and elementwise log density of all variables and Potentials, not compiled."""
+    def factors(
+        self,
+        point: Point,
+        data: Data | None = None,
+        raising: tuple[type[Exception], ...] = (),
+    ) -> list[tuple[str, np.ndarray]]:
+        """Return name and elementwise log density of all variables and Potentials, not compiled.
+
+        It is NaN if it raises an exception, as in compiled code, but for those of the given types.
+        """
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
+        data = data or self.present_data
         with self.lock, np.errstate(all="ignore"):
-            values = self._factors(point, data or self.present_data)
+            try:
+                values = self._factors(point, data)
+            except raising:
+                raise
+            except Exception:
+                values = [self._factor(rv, point, data) for rv in factors]
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
+
+    def _factor(self, rv: Variable, point: Point, data: Data) -> np.ndarray:
+        """Return the log density of one variable; NaN if it raises an exception."""
+        with alone:
+            function = self._function(self.model.logp(vars=[rv], sum=False), mode=INTERPRETED)
+        try:
+            return function(point, data)[0]
+        except Exception:
+            return np.array(np.nan)
 
     @alone
     def check(self) -> Self:
@@ -215,7 +239,7 @@ class TemperedDensity:
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:
-            factors = self.factors(point)
+            factors = self.factors(point, raising=(IndexError, ValueError))
         except (IndexError, ValueError) as error:
             raise ValueError(
                 f"{self.prior.culprit(type(error))}: it cannot be evaluated "

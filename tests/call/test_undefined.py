@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from pytensor.compile.mode import Mode
+from pytensor.raise_op import Assert
 from scipy import integrate, stats
 from scipy.special import logsumexp
 
@@ -115,6 +116,18 @@ def test_the_share_that_is_lost_is_that_of_accepted_moves():
     assert abs(seen.posterior - accepted) < SIGMAS * error
     assert seen.posterior < 1 - kept
     assert abs(share(np.ones_like) - seen.posterior) > SIGMAS * error
+
+
+def test_a_log_density_that_raises_an_exception_is_nan():
+    """As in compiled code. Twin: an exception that is to be raised."""
+    positive = Assert("negative")
+    density = TemperedDensity(seen_through(lambda x: pm.math.log(positive(x, x > 0))), PYTHON)
+    point = {"x": np.array(-1.0)}
+    assert [(name, np.isnan(each).all()) for name, each in density.factors(point)] == [
+        ("x", False), ("y", True),
+    ]  # fmt: skip
+    with pytest.raises(AssertionError, match="negative"):
+        density.factors(point, raising=(AssertionError,))
 
 
 def test_pairs_have_a_density():
