@@ -139,6 +139,7 @@ def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str,
         return {}
     return {
         "undefined": ", ".join(found.names),
+        "undefined_error": found.error,
         "undefined_prior": found.prior,
         "undefined_posterior": found.posterior,
     }

@@ -142,6 +142,8 @@ class Undefined(NamedTuple):
     names: list[str]
     prior: float
     """Share of the prior draws."""
+    error: str
+    """An exception that the density raises there, in a line; empty if none."""
     posterior: float
     """Probability that a move from a posterior state would end there; see `undefined`."""
 
@@ -178,13 +180,15 @@ def undefined(
             if density.is_undefined(end, data):
                 share += np.exp(min(_height_at_the_edge(density, state, step), 0.0)) / MOVES
                 lost.append(end)
+        lost = lost[:20] + lost[-20:]
         names = [
             name
-            for each in lost[:20] + lost[-20:]
+            for each in lost
             for name, value in density.factors(each, data)
             if np.isnan(value).any()
         ]
-    return Undefined(list(dict.fromkeys(names)), n_prior / n, float(share))
+        error = next(filter(None, (density.error_at(each, data) for each in lost)), "")
+    return Undefined(list(dict.fromkeys(names)), n_prior / n, error, float(share))
 
 
 def _moved(state: Point, step: Point, size: float) -> Point:

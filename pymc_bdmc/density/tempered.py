@@ -15,6 +15,7 @@ from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
+from pymc_bdmc.base.compiling import in_a_line
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.compiled import JittedDensity
@@ -216,6 +217,14 @@ class TemperedDensity:
             except Exception:
                 values = [self._factor(rv, point, data) for rv in factors]
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
+
+    def error_at(self, point: Point, data: Data) -> str:
+        """Return the exception that the log density raises at a point, in a line, or nothing."""
+        try:
+            self.factors(point, data, (Exception,))
+        except Exception as error:
+            return f"{type(error).__name__}: {in_a_line(error)}"
+        return ""
 
     def _factor(self, rv: Variable, point: Point, data: Data) -> np.ndarray:
         """Return the log density of one variable; NaN if it raises an exception."""

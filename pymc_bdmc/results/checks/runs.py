@@ -63,9 +63,8 @@ def undefined_near(read: Reading) -> str:
     if not read.undefined or not read.undefined_posterior > 1e-3:
         return ""
     return (
-        f"the log density of {read.undefined} is NaN at {read.undefined_prior:.2%} of the prior "
-        f"draws and next to the posterior, of which {read.undefined_posterior:.1%} or more may be "
-        "lost"
+        f"the {_undefined_at(read)} and next to the posterior, of which "
+        f"{read.undefined_posterior:.1%} or more may be lost"
     )
 
 
@@ -74,9 +73,14 @@ def undefined_far(read: Reading) -> str:
     if not read.undefined or undefined_near(read):
         return ""
     return (
-        f"The log density of {read.undefined} is NaN at {read.undefined_prior:.2%} of the prior "
-        "draws, and counts as −∞ there; the posterior is far from such values."
+        f"The {_undefined_at(read)}, and counts as −∞ there; the posterior is far from such values."
     )
+
+
+def _undefined_at(read: Reading) -> str:
+    raised = f" ({read.undefined_error})" if read.undefined_error else ""
+    share = f"{read.undefined_prior:.2%} of the prior draws"
+    return f"log density of {read.undefined} is NaN at {share}{raised}"
 
 
 def undefined(read: Reading) -> Iterator[Finding]:
