@@ -99,19 +99,25 @@ def _component(
 
 
 def adapted[R: AnyReference](
-    density: Density, reference: Reference, n: int, rng: Generator, around: Callable[[Reference], R]
+    density: Density,
+    reference: Reference,
+    n: int,
+    rng: Generator,
+    around: Callable[[Reference], R],
+    uneven: float = limits.UNEVEN,
 ) -> Drawn[R]:
     """Adapt a mixture of t distributions to a density of few elements, by n draws a round.
 
     Draws are from the reference that ``around`` makes of the mixture, with weights as draws from
     the mixture of all references so far. To them are fitted a mixture with the present components,
     and one with each component split in two; the one with the more even weights is used next:
-    Cornuet, Marin, Mira and Robert (2012), Adaptive multiple importance sampling.
+    Cornuet, Marin, Mira and Robert (2012), Adaptive multiple importance sampling. It ends where the
+    relative variance of the weights is at most ``uneven``.
     """
     drawn = best = draw_weighted(density, around(reference), n, rng)
     thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
     for _ in range(6):
-        if best.variance <= limits.UNEVEN or np.isinf(drawn.variance):
+        if best.variance <= uneven or np.isinf(drawn.variance):
             break
         thetas = np.concatenate([thetas, drawn.thetas])
         log_r = drawn.reference.log_density(drawn.thetas, density, rng)
