@@ -215,7 +215,8 @@ def _fitted(
     drawn = adapted(Marginal(found, density), first, checked, rng, with_tails, uneven)
     if np.isinf(drawn.variance):
         raise NoFit("the latent variables have no mode given the others")
-    best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
+    heights = drawn.g + drawn.reference.log_density(drawn.thetas)
+    best = found.from_units(drawn.thetas[[np.argmax(heights)]])
     n = 4 * (1 + len(found.others))  # modes of x per coefficient of the regression that predicts it
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     at = np.concatenate([best, psis])[: max(n_starts, 1)]

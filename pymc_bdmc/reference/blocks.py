@@ -7,6 +7,7 @@ from numpy import ndarray
 from numpy.random import Generator
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.special import stdtrit
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.reference.contract import Blocks, Density
@@ -40,9 +41,19 @@ def separating(pattern: csr_array, most: int) -> ndarray:
     return order[:0]
 
 
+CELLS = 1024
+"""Number of intervals of equal probability. In the outer two, r is t₄; in each of the others it is
+uniform, so that a quantile takes no roots and no logarithms."""
+KNOTS = SCALE * stdtrit(4.0, np.arange(1, CELLS) / CELLS)
+LOG_HEIGHTS = -np.log(CELLS * np.diff(KNOTS))
+
+
 def log_t4(z: ndarray) -> ndarray:
     """Return the log density of numbers of which a draw of x is made, nats."""
     return np.log(0.375 / SCALE) - 2.5 * np.log1p((z / SCALE) ** 2 / 4)
+
+
+_log_t4 = njit(nogil=True, cache=True)(log_t4)
 
 
 class BlockReference(NamedTuple):
@@ -61,7 +72,7 @@ class BlockReference(NamedTuple):
     number of blocks, and not exponentially: pseudo-marginal importance sampling (Andrieu and
     Roberts 2009; Tran, Kohn, Quiroz and Villani 2016).
 
-    The draws of a block are a randomly shifted lattice, turned into t₄ distributed numbers
+    The draws of a block are a randomly shifted lattice, turned into nearly t₄ distributed numbers
     (Hickernell, Lemieux and Owen 2005). All its points are uniform, and one gives the others,
     whatever its index.
     """
@@ -159,14 +170,20 @@ def draw_blocks(sparsity, found, of_z, lattice, own, places, rng):
         for e in range(d):
             block, kept = of_z[e], own[row, e]
             place = -1 if np.isnan(kept) else places[row, block]
-            shift = rng.random() if place < 0 else _cdf(kept) - lattice[place, e]
-            log_scale = np.log(factor[sparsity.starts[e]] * 0.375 / SCALE)
+            shift, log_r_kept = rng.random(), 0.0
+            if place >= 0:
+                u, log_r_kept = _cdf(kept)
+                shift = u - lattice[place, e]
+            log_scale = np.log(factor[sparsity.starts[e]])
             for i in range(n):
                 u = lattice[i, e] + shift
                 if np.isnan(u):
                     u = rng.random()
-                z[i, e] = kept if i == place else _quantile(u - np.floor(u))
-                log_r[row, i, block] += log_scale - 2.5 * np.log1p((z[i, e] / SCALE) ** 2 / 4)
+                if i == place:
+                    z[i, e], log_r_i = kept, log_r_kept
+                else:
+                    z[i, e], log_r_i = _quantile(u - np.floor(u))
+                log_r[row, i, block] += log_scale + log_r_i
         factors[:] = factor
         unroot(sparsity, factors, z)
         z += found.modes[row]
@@ -205,13 +222,21 @@ def choose_blocks(log_w, places, is_kept, rng):
 
 @njit(nogil=True, cache=True)
 def _quantile(u):
-    """Return a quantile of the scaled t₄ distribution (Shaw 2006)."""
-    root = np.sqrt(max(4 * u * (1 - u), 1e-30))
+    """Return the quantile of u, and log r there."""
+    k = int(u * CELLS) - 1
+    if 0 <= k < CELLS - 2:
+        return KNOTS[k] + (u * CELLS - k - 1) * (KNOTS[k + 1] - KNOTS[k]), LOG_HEIGHTS[k]
+    root = np.sqrt(max(4 * u * (1 - u), 1e-30))  # Shaw (2006)
     square = np.cos(np.arccos(min(root, 1.0)) / 3) / root - 1
-    return np.copysign(2 * SCALE * np.sqrt(max(square, 0.0)), u - 0.5)
+    z = np.copysign(2 * SCALE * np.sqrt(max(square, 0.0)), u - 0.5)
+    return z, _log_t4(z)
 
 
 @njit(nogil=True, cache=True)
 def _cdf(z):
+    """Return the probability below z, and log r at z."""
+    k = np.searchsorted(KNOTS, z) - 1
+    if 0 <= k < CELLS - 2:
+        return (k + 1 + (z - KNOTS[k]) / (KNOTS[k + 1] - KNOTS[k])) / CELLS, LOG_HEIGHTS[k]
     y = z / SCALE / np.sqrt(1 + (z / SCALE) ** 2 / 4)
-    return 0.5 + 3 / 8 * y * (1 - y**2 / 12)
+    return 0.5 + 3 / 8 * y * (1 - y**2 / 12), _log_t4(z)
