@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
+from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.density.compiled import JittedDensity, NotJittable
@@ -18,6 +19,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
 from pymc_bdmc.kernels.transition import CompiledKernel
 from pymc_bdmc.reference.contract import Blocks, Density, Slopes
+from pymc_bdmc.reference.nested import MOST_NUMBERS
 from pymc_bdmc.run.loop import Stopped
 
 
@@ -181,13 +183,42 @@ class Problem(Density):
         of_terms = self._labels_of_terms(labels, number, thetas)
         if of_terms is None:
             return None
-        n = sum(each.size for each in self._factors(thetas[0])[: len(self.density.model.free_RVs)])
+        n, _ = self._numbers_of_terms(thetas[0])
         blocks = Blocks(number, of_latent, of_terms[:n], of_terms[n:])
+        return None if self._whole_by_block(blocks, thetas) is None else blocks
+
+    def separate(
+        self, latent: ndarray, thetas: ndarray, steps: ndarray
+    ) -> tuple[Blocks, csr_array] | None:
+        """Return every term as a block, and on which elements each depends, as two rows show."""
+        n, total = self._numbers_of_terms(thetas[0])
+        blocks = Blocks(total, np.full(len(latent), -1), np.arange(n), np.arange(n, total))
+        if (whole := self._whole_by_block(blocks, thetas)) is None:
+            return None
+        terms_of, places, at_once = self.by_block(blocks), [], max(MOST_NUMBERS // total, 1)
+        for theta, base in zip(thetas, whole, strict=True):
+            for first in range(0, len(latent), at_once):
+                moving = np.arange(first, min(first + at_once, len(latent)))
+                moved = np.tile(theta, (len(moving), 1))
+                moved[np.arange(len(moving)), latent[moving]] += steps[moving]
+                of_moving, term = np.nonzero((terms_of(moved) != base)[:, :-1])
+                places.append([term, moving[of_moving]])
+        term, element = np.hstack(places)
+        depends = csr_array((np.ones(len(term)), (term, element)), shape=(total, len(latent)))
+        return blocks, depends
+
+    def _numbers_of_terms(self, theta: ndarray) -> tuple[int, int]:
+        """Return the number of terms of log p, and of all terms."""
+        sizes = np.cumsum([each.size for each in self._factors(theta)])
+        return int(sizes[len(self.density.model.free_RVs) - 1]), int(sizes[-1])
+
+    def _whole_by_block(self, blocks: Blocks, thetas: ndarray) -> ndarray | None:
+        """Return the density of every block at some rows; None if these do not add up to all."""
         try:
-            sums = self.by_block(blocks)(thetas).sum(axis=1)
+            found = self.by_block(blocks)(thetas)
         except NotJittable:
             return None
-        return blocks if np.allclose(sums, self.heights(thetas), rtol=1e-9) else None
+        return found if np.allclose(found.sum(axis=1), self.heights(thetas), rtol=1e-9) else None
 
     def _labels_of_terms(self, labels: ndarray, number: int, thetas: ndarray) -> ndarray | None:
         """Return the label of every term, or the last one; None if a term has several.

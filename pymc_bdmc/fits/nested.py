@@ -26,7 +26,7 @@ from pymc_bdmc.reference.nested import (
     Conditional,
     NestedReference,
 )
-from pymc_bdmc.reference.sparse import combination_of, sparsity_of, times_root
+from pymc_bdmc.reference.sparse import combination_of, separable_of, sparsity_of, times_root
 from pymc_bdmc.reference.student import Reference, make_reference, mix_references, no_reference
 
 MOST_COLUMNS, MOST_GROUPS = 200, 500
@@ -145,9 +145,14 @@ def fit_nested(
     )  # fmt: skip
     groups = int(found.sparsity.groups.max()) + 1
     if 8 < groups <= MOST_GROUPS:  # with fewer, a combination saves little
-        entries = found.precisions(likely[usable], gradients[usable], slopes)
+        entries = found.precisions(likely[usable], gradients[usable], density)
         of_entry = found.sparsity.groups[found.sparsity.columns]
         found = found._replace(combination=combination_of(entries, of_entry))
+    if groups > 8 and found.combination is None:
+        separated = density.separate(latent, likely[usable[:2]], steps)
+        if separated:
+            ends = found.sparsity.rows, found.sparsity.columns
+            found = found._replace(separable=separable_of(*separated, *ends, groups))
     is_quick = found.combination is not None or slopes != density.slopes
     if groups > (MOST_GROUPS if is_quick else MOST_COLUMNS):
         raise NoFit("too many of the latent variables depend on each other")

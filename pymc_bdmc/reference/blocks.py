@@ -41,9 +41,9 @@ def separating(pattern: csr_array, most: int) -> ndarray:
     return order[:0]
 
 
-CELLS = 1024
-"""Number of intervals of equal probability. In the outer two, r is t₄; in each of the others it is
-uniform, so that a quantile takes no roots and no logarithms."""
+CELLS, OUTER = 1024, 16
+"""Number of intervals of equal probability, and of those at either end. In these r is t₄. In each
+of the others it is uniform, so that a quantile takes no roots and no logarithms."""
 KNOTS = SCALE * stdtrit(4.0, np.arange(1, CELLS) / CELLS)
 LOG_HEIGHTS = -np.log(CELLS * np.diff(KNOTS))
 
@@ -224,7 +224,7 @@ def choose_blocks(log_w, places, is_kept, rng):
 def _quantile(u):
     """Return the quantile of u, and log r there."""
     k = int(u * CELLS) - 1
-    if 0 <= k < CELLS - 2:
+    if OUTER <= k < CELLS - 2 - OUTER:
         return KNOTS[k] + (u * CELLS - k - 1) * (KNOTS[k + 1] - KNOTS[k]), LOG_HEIGHTS[k]
     root = np.sqrt(max(4 * u * (1 - u), 1e-30))  # Shaw (2006)
     square = np.cos(np.arccos(min(root, 1.0)) / 3) / root - 1
@@ -236,7 +236,7 @@ def _quantile(u):
 def _cdf(z):
     """Return the probability below z, and log r at z."""
     k = np.searchsorted(KNOTS, z) - 1
-    if 0 <= k < CELLS - 2:
+    if OUTER <= k < CELLS - 2 - OUTER:
         return (k + 1 + (z - KNOTS[k]) / (KNOTS[k + 1] - KNOTS[k])) / CELLS, LOG_HEIGHTS[k]
     y = z / SCALE / np.sqrt(1 + (z / SCALE) ** 2 / 4)
     return 0.5 + 3 / 8 * y * (1 - y**2 / 12), _log_t4(z)

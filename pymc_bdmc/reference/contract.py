@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
+from scipy.sparse import csr_array
 from scipy.special import chdtri
 
 Slopes = Callable[[ndarray], tuple[ndarray, ndarray]]
@@ -69,6 +70,15 @@ class Density(ABC):
         """Return the blocks of these elements of θ with the terms of each, as two rows show them.
 
         None if the density cannot be taken apart, for example since a term is of two blocks.
+        """
+        return None
+
+    def separate(
+        self, latent: ndarray, thetas: ndarray, steps: ndarray
+    ) -> tuple[Blocks, csr_array] | None:
+        """Return every term as a block, and on which of these elements each depends, as rows show.
+
+        None if the density cannot be taken apart.
         """
         return None
 

@@ -13,8 +13,16 @@ import numpy as np
 from numpy import ndarray
 from numpy.random import Generator
 
-from pymc_bdmc.reference.contract import Blocks, Density, Slopes
-from pymc_bdmc.reference.sparse import Combination, Sparsity, factorise, solve, times_root, unroot
+from pymc_bdmc.reference.contract import Blocks, Density
+from pymc_bdmc.reference.sparse import (
+    Combination,
+    Separable,
+    Sparsity,
+    factorise,
+    solve,
+    times_root,
+    unroot,
+)
 from pymc_bdmc.reference.student import Reference, log_constant_of
 
 MOST_OTHERS, MOST_LATENT = 12, 10_000
@@ -73,6 +81,8 @@ class NestedReference(NamedTuple):
     density. It is infinite if the density is known to be normal: one step then finds the mode."""
     combination: Combination | None = None
     """The few matrices whose combinations are the precisions, if there are only a few."""
+    separable: Separable | None = None
+    """How the precisions are found from terms, if each depends on a few latent variables."""
     blocks: Blocks | None = None
     """Blocks of x that are independent given ψ, if there are several."""
 
@@ -159,14 +169,16 @@ class NestedReference(NamedTuple):
         Newton's method starts at the predictions of `starts`, or at the rows of the argument.
         """
         starts = self.features(psis) @ self.starts if starts is None else starts
-        slopes = density.slopes_in(self.latent)
         n, d = len(psis), len(self.latent)
         groups = int(self.sparsity.groups.max()) + 1
         numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))
+        if self.separable:
+            moves, terms = len(self.separable.moves), self.separable.terms.number
+            numbers = max(moves * (d + len(self.others) + terms), len(self.sparsity.indices))
         at_once = max(MOST_NUMBERS // numbers, 1)
         firsts = range(0, max(n, 1), at_once)
         parts = [
-            self._given(psis[i : i + at_once], slopes, starts[i : i + at_once]) for i in firsts
+            self._given(psis[i : i + at_once], density, starts[i : i + at_once]) for i in firsts
         ]
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -182,8 +194,8 @@ class NestedReference(NamedTuple):
         z = (self.to_units(psis) - centre) / scale
         return np.hstack([ones, np.clip(z, -3.0, 3.0)])  # beyond it is not extrapolated
 
-    def _given(self, psis: ndarray, slopes: Slopes, starts: ndarray) -> Conditional:
-        n, d = len(psis), len(self.latent)
+    def _given(self, psis: ndarray, density: Density, starts: ndarray) -> Conditional:
+        n, d, slopes = len(psis), len(self.latent), density.slopes_in(self.latent)
         thetas = np.empty((n, d + len(self.others)))
         thetas[:, self.others], thetas[:, self.latent] = psis, starts
         values, gradients = slopes(thetas)
@@ -195,7 +207,7 @@ class NestedReference(NamedTuple):
         for _ in range(MOST_STEPS):
             if not len(active):
                 break
-            precisions = self.precisions(thetas[active], gradients[active], slopes)
+            precisions = self.precisions(thetas[active], gradients[active], density)
             good = np.isfinite(precisions).all(axis=1)
             active, found, normal = active[good], factors[active[good]], is_normal[active[good]]
             factorise(self.sparsity, precisions[good], found, normal)
@@ -247,9 +259,19 @@ class NestedReference(NamedTuple):
                 break
         return taken, values[active] - before
 
-    def precisions(self, thetas: ndarray, gradients: ndarray, slopes: Slopes) -> ndarray:
+    def precisions(self, thetas: ndarray, gradients: ndarray, density: Density) -> ndarray:
         """Return the entries of minus the second derivatives in x at every row, shape (n, E)."""
         groups, rows, columns = self.sparsity[:3]
+        if self.separable:
+            steps = 10 * self.steps  # since second differences lose more digits than first ones
+            moved = np.repeat(thetas[:, None], len(self.separable.moves), axis=1)
+            moved[:, :, self.latent] += self.separable.moves * steps
+            by_term = density.by_block(self.separable.terms)
+            values = by_term(moved.reshape(-1, thetas.shape[1]))[:, :-1]
+            with np.errstate(invalid="ignore"):  # −∞ less −∞
+                entries = self.separable.entries(values.reshape(*moved.shape[:2], -1))
+            return -entries / (steps[rows] * steps[columns])
+        slopes = density.slopes_in(self.latent)
         if combination := self.combination:
             rows, columns = rows[combination.measured], columns[combination.measured]
         used, place = np.unique(groups[columns], return_inverse=True)

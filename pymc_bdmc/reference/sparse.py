@@ -9,6 +9,7 @@ from scipy.linalg import qr
 from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.reference.contract import Blocks
 
 
 class Sparsity(NamedTuple):
@@ -49,6 +50,56 @@ class Combination(NamedTuple):
     def complete(self, entries: ndarray) -> ndarray:
         """Return all entries of matrices, shape (n, E), given the measured ones."""
         return entries @ self.solver @ self.basis
+
+
+class Separable(NamedTuple):
+    """Matrices of second derivatives of a sum of terms of which each depends on a few elements.
+
+    No term depends on two elements of a colour. So if all of a colour move, every term shows the
+    effect of one: Griewank and Toint (1982), On the unconstrained optimization of partially
+    separable functions.
+    """
+
+    terms: Blocks
+    """Every term as a block of its own."""
+    moves: ndarray
+    """Signs of the moves of every element, shape (1 + 2p, d): none, those of the colours of each of
+    p pairs, and their opposites."""
+    sums: csr_array
+    """Every entry as a sum of second differences of terms, shape (p · terms, E)."""
+
+    def entries(self, values: ndarray) -> ndarray:
+        """Return second differences of the sum, shape (n, E), from terms at all moves."""
+        at, (up, down) = values[:, :1], np.split(values[:, 1:], 2, axis=1)
+        return (up + down - 2 * at).reshape(len(values), -1) @ self.sums
+
+
+def separable_of(
+    terms: Blocks, depends: csr_array, rows: ndarray, columns: ndarray, most: int
+) -> Separable | None:
+    """Return how entries are found from terms, given on which elements each depends.
+
+    None if that takes more evaluations than ``most``.
+    """
+    colours = _coloured(depends.T @ depends)
+    k = int(colours.max()) + 1
+    if 1 + k + k**2 > most:
+        return None
+    first, second = np.triu_indices(k)
+    pairs = np.maximum(np.eye(k)[first], np.eye(k)[second])
+    moves = np.concatenate([np.zeros((1, k)), pairs, -pairs])
+    place = np.empty((k, k), dtype=int)
+    place[first, second] = place[second, first] = np.arange(len(pairs))
+    both = depends[:, rows].multiply(depends[:, columns]).tocoo()
+    one, other = colours[rows[both.col]], colours[columns[both.col]]
+    # Of f(x + u, y + v), f(x + u, y) and f(x, y + v), with those of the opposite moves.
+    sizes = np.where(one == other, [[1.0], [0.0], [0.0]], [[0.5], [-0.5], [-0.5]])
+    of_pair = place[[one, one, other], [other, one, other]]
+    of_term, entry = (np.tile(each, (3, 1)) for each in (both.row, both.col))
+    found = of_pair * depends.shape[0] + of_term, entry
+    shape = len(pairs) * depends.shape[0], len(rows)
+    sums = csr_array((sizes.ravel(), tuple(each.ravel() for each in found)), shape=shape)
+    return Separable(terms, moves[:, colours], sums)
 
 
 def combination_of(entries: ndarray, groups: ndarray) -> Combination | None:
@@ -114,7 +165,7 @@ def groups_of(pattern: csr_array) -> tuple[ndarray, ndarray]:
         part = pattern[rest][:, rest]
         if dense + np.diff(part.indptr).max() >= n_best:
             continue
-        colours = _coloured(part)
+        colours = _coloured(csr_array(part.astype(np.int64) @ part.astype(np.int64)))
         if dense + colours.max() + 1 < n_best:
             n_best, n_dense = dense + int(colours.max()) + 1, dense
             best = np.empty(d, dtype=int)
@@ -125,11 +176,10 @@ def groups_of(pattern: csr_array) -> tuple[ndarray, ndarray]:
     return best, is_dense
 
 
-def _coloured(pattern: csr_array) -> ndarray:
-    """Return a colour of every column such that no two with the same one share a row."""
-    meets = csr_array(pattern.astype(np.int64) @ pattern.astype(np.int64))
-    colours = np.full(pattern.shape[0], -1)
-    for i in range(pattern.shape[0]):
+def _coloured(meets: csr_array) -> ndarray:
+    """Return a colour of every column such that no two with the same one meet."""
+    colours = np.full(meets.shape[0], -1)
+    for i in range(meets.shape[0]):
         taken = set(colours[meets.indices[meets.indptr[i] : meets.indptr[i + 1]]])
         colour = 0
         while colour in taken:
@@ -144,7 +194,7 @@ def _elimination(pattern: csr_array) -> tuple[ndarray, list[ndarray]]:
     The next column is one with the fewest entries: minimum degree (Tinney and Walker 1967).
     """
     d = pattern.shape[0]
-    if pattern.nnz > 0.3 * d**2:  # as good as full, so that no order saves much
+    if pattern.nnz > 0.6 * d**2:  # as good as full, so that no order saves much
         return np.arange(d), [np.arange(j + 1, d) for j in range(d)]
     near = [
         set(pattern.indices[pattern.indptr[i] : pattern.indptr[i + 1]].tolist()) - {i}

@@ -19,10 +19,17 @@ from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.fits.fit import Fitting
 from pymc_bdmc.fits.nested import Marginal, NoFit, fit_nested, refit_nested, wrong_modes
 from pymc_bdmc.reference import nested
-from pymc_bdmc.reference.contract import Defensive
+from pymc_bdmc.reference.contract import Blocks, Defensive
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.nested import NestedReference
-from pymc_bdmc.reference.sparse import factorise, solve, sparsity_of, times_root, unroot
+from pymc_bdmc.reference.sparse import (
+    factorise,
+    separable_of,
+    solve,
+    sparsity_of,
+    times_root,
+    unroot,
+)
 from pymc_bdmc.reference.student import make_reference
 from tests.models import SIGMAS
 
@@ -402,3 +409,53 @@ def test_a_share_of_the_prior_bounds_the_weights():
     assert g.max() <= bound
     assert abs(z_of(g, -2.4198)) < SIGMAS
     assert log_weights(reference.core).max() > bound
+
+
+def test_a_precision_is_found_from_terms_of_two_elements_each():
+    """Seven moves show the logistic terms of all pairs of 5 and 7 elements, and their normal prior.
+
+    Twin: a term of which it is not known that it depends on one of its elements.
+    """
+    u, v = np.divmod(np.arange(35), 7)
+    signs = np.zeros((35, 12))
+    signs[np.arange(35), u], signs[np.arange(35), 5 + v] = 1, -1
+    depends, x = np.concatenate([signs != 0, np.eye(12)]), np.random.default_rng(1).normal(size=12)
+    p = 1 / (1 + np.exp(-signs @ x))
+    hessian = -(signs.T * (p * (1 - p))) @ signs - np.eye(12)
+    rows, columns = np.nonzero(np.tril(hessian))
+    terms = Blocks(47, np.full(12, -1), np.arange(12), np.arange(35))
+
+    def found(depends):
+        separable = separable_of(terms, csr_array(depends.astype(float)), rows, columns, 7)
+        moved = x + 0.01 * separable.moves
+        values = np.hstack([-np.log1p(np.exp(-moved @ signs.T)), -(moved**2) / 2])
+        return separable.entries(values[None])[0] / 0.01**2
+
+    np.testing.assert_allclose(found(depends), hessian[rows, columns], rtol=1e-4)
+    assert separable_of(terms, csr_array(depends), rows, columns, 6) is None
+    depends[0, 0] = 0
+    assert not np.allclose(found(depends), hessian[rows, columns], rtol=1e-2)
+
+
+def test_crossed_effects_take_few_evaluations():
+    """Weights have the same mean with the precision by differences of gradients, which takes more.
+
+    Twin: a mean that is half a nat off.
+    """
+    rng, (i, j) = np.random.default_rng(1), np.divmod(np.arange(108), 12)
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, pm.HalfNormal("s"), shape=9)
+        v = pm.Normal("v", 0, pm.HalfNormal("t"), shape=12)
+        pm.Bernoulli("y", logit_p=u[i] + v[j], observed=rng.random(108) < 0.6)
+    fitted = Fitted(model)
+    by_terms, spent, g = fitted.reference, [], []
+    assert by_terms.separable
+    for reference in (by_terms, by_terms._replace(separable=None)):
+        before = fitted.density.evaluations
+        g.append(fitted.drawn(reference, 1000)[2])
+        spent.append(fitted.density.evaluations - before)
+    assert spent[0] < 0.9 * spent[1]
+    one, other = (np.exp(each - g[1].max()) for each in g)
+    error = np.hypot(one.std(), other.std()) / np.sqrt(1000)
+    assert abs(one.mean() - other.mean()) < SIGMAS * error
+    assert abs(one.mean() - np.exp(0.5) * other.mean()) > SIGMAS * error
