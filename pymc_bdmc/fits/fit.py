@@ -132,9 +132,8 @@ class Fitting:
         fits = []
         if not (self._structure.may_nest and self._structure.is_centred):
             fits.append(self._tried(self._mixture, degrees_of_freedom))
-            # A mixture does not know the tails of effects of other families.
-            enough = limits.EVEN if self._structure.may_nest else limits.UNEVEN
-            structures = structures if fits[0].variance > enough else []
+            # A mixture does not know the tails of latent variables.
+            structures = structures if fits[0].variance > limits.UNEVEN else []
         for structure in structures:
             fits.append(self._tried(self._nested, structure))
             if fits[-1].tuning:

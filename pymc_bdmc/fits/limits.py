@@ -29,10 +29,11 @@ known to 1e-5 … 3e-4, log ML is right up to there, and with 0.12 it was 0.14 n
 
 # Whether its draws are weighed, and how many
 UNEVEN = 0.3
-"""Relative variance of weights from which a fit is improved. A t distribution has it on a normal
-posterior of 20 elements."""
+"""Relative variance of weights from which a fit is improved, and a nested fit tried. A t
+distribution has it on a normal posterior of 20 elements. Measured: on the eight schools not
+centred, 3 of 60 calls had no log ML if no nested fit was tried up to 1, and none with this."""
 EVEN = 1.0
-"""Relative variance of weights up to which the fewest draws suffice, and no nested fit is tried."""
+"""Relative variance of weights up to which the fewest draws suffice."""
 MOST_VARIANCE = 5.0
 """Relative variance of the weights of a good fit, if its tails are not known. If they are, as with
 a nested or defensive one, more draws are cheaper than annealing."""
