@@ -108,6 +108,39 @@ def groups(n: int) -> pm.Model:
     return model
 
 
+def counts(n: int) -> pm.Model:
+    """Ten Poisson counts in each of n groups, whose log rates are normal."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(np.arange(n), 10)
+    y = rng.poisson(np.exp(rng.normal(1, 0.5, n)[group]))
+    with pm.Model() as model:
+        mean, spread = pm.Normal("mean", 0, 2), pm.HalfNormal("spread", 1)
+        pm.Poisson("y", pm.math.exp(pm.Normal("effect", mean, spread, shape=n)[group]), observed=y)
+    return model
+
+
+def rates(n: int) -> pm.Model:
+    """Gamma rates of n counts."""
+    rng = np.random.default_rng(2)
+    y = rng.poisson(3 * rng.gamma(2, 0.5, n))
+    with pm.Model() as model:
+        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 1)
+        pm.Poisson("y", 3 * pm.Gamma("each", shape, rate, shape=n), observed=y)
+    return model
+
+
+def crossed(n: int, m: int) -> pm.Model:
+    """Answers of n people to m questions, by the ability of the one and the level of the other."""
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(n, 1)) - rng.normal(size=m)
+    with pm.Model() as model:
+        ability = pm.Normal("ability", 0, pm.HalfNormal("spread", 1), shape=(n, 1))
+        level = pm.Normal("level", pm.Normal("mean"), pm.HalfNormal("range", 1), shape=m)
+        answers = (rng.random((n, m)) < 1 / (1 + np.exp(-logits))).astype(int)
+        pm.Bernoulli("y", logit_p=ability - level, observed=answers)
+    return model
+
+
 CASES: dict[str, Callable[[], pm.Model]] = {
     **MODELS,
     "logistic 500 × 8": lambda: logistic(500, 8),
@@ -121,6 +154,12 @@ CASES: dict[str, Callable[[], pm.Model]] = {
     "groups, 100": lambda: groups(100),
     "groups, 1000": lambda: groups(1000),
     "groups, 5000": lambda: groups(5000),
+    "counts of groups, 100": lambda: counts(100),
+    "counts of groups, 1000": lambda: counts(1000),
+    "gamma rates, 10": lambda: rates(10),
+    "gamma rates, 1000": lambda: rates(1000),
+    "item response 100×15": lambda: crossed(100, 15),
+    "crossed effects 37×80": lambda: crossed(37, 80),
 }
 
 
