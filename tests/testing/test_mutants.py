@@ -8,9 +8,9 @@ from tests.testing.mutants import MUTANTS
 from tests.testing.mutants.__main__ import main
 
 QUICK = [
-    ("OldData", "check_geweke", "spread of x[0]"),
+    ("OldData", "check_geweke", "over 10 rounds: "),
     ("SharedStream", "check_invariance", "over 5 steps: location of slope along x[0]"),
-    ("Simultaneous", "check_invariance", "x[0] · x[1]"),
+    ("Simultaneous", "check_invariance", "over 5 steps: "),
     ("wrong_error", "check_invariance", "log likelihood"),
     ("NoHastings", "check_exact_rank", "x[0]"),
     ("Untempered", "check_sampler", "order of prior draws moved at all β"),
