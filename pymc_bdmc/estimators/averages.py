@@ -405,7 +405,9 @@ def reweighted_evidence(
     if not (log_ratios[seen] < np.inf).all():
         raise ValueError("log_ratios: one is NaN or +∞ at a particle that has weight.")
     with np.errstate(divide="ignore"):  # particles of weight zero, and runs without any
-        new = log_weights + logsumexp(np.where(seen, log_ratios, -np.inf), axis=1, b=shares)
+        # With b, `logsumexp` divides by the share of the largest ratio, which may overflow.
+        log_terms = np.where(seen, log_ratios, -np.inf) + np.log(shares)
+        new = log_weights + logsumexp(log_terms, axis=1)
     return Reweighted(new, jarzynski_forward(new), log_ratio_of_averages(new, log_weights))
 
 

@@ -127,6 +127,11 @@ def test_particles_and_runs_without_weight_say_nothing():
     assert not nothing.valid
 
 
+def test_a_tiny_share_of_a_high_ratio_is_no_overflow():
+    found = est.reweighted_evidence(np.tile([0.0, -1.0], (2, 1)), [[1e-320, 0.5]] * 2, [0.0, 0.0])
+    assert found.log_weights == pytest.approx(np.log(0.5) - 1)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -64,7 +64,7 @@ def log_bayes_factor(data, shift=0.0, power=1.0):
 def test_bayes_factors(fault, alone):
     """Without the second model, the check is blind to a factor that is too small.
 
-    The fourth power is seen after 150 of the 600 data sets at most, by 12 seeds.
+    The fourth power is seen after 150 of the 600 data sets at most, by 11 seeds.
     """
 
     def check(*models):
