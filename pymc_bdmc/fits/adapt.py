@@ -137,6 +137,16 @@ def adapted[R: AnyReference](
     return best
 
 
+def moved_to(phis: ndarray, g: ndarray, reference: Reference) -> Reference:
+    """Return a mixture after EM steps with draws of log weights g; the last component stays."""
+    last = make_reference(
+        reference.locations[-1], reference.metric(-1), reference.degrees_of_freedom
+    )
+    share = reference.shares[-1]
+    moved = _em(phis, _truncated(g), reference)
+    return mix_references([moved, last], np.array([1 - share, share]))
+
+
 def second_moment(g: ndarray, candidate: ndarray) -> float:
     """Return the log of the mean square of weights under a candidate, up to a constant; nats.
 

@@ -14,7 +14,7 @@ from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.fits import limits
-from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, second_moment
+from pymc_bdmc.fits.adapt import CHECKED, adapted, improved, moved_to, second_moment
 from pymc_bdmc.fits.draws import Drawn, DrawTuning, draw_weighted
 from pymc_bdmc.fits.modes import (
     SEARCHES,
@@ -291,17 +291,33 @@ class Fitting:
 
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if the given weights are too uneven."""
-        nested: NestedReference = drawn.reference.core
         at_hand = drawn.reference.effort
-        if np.isinf(nested.accuracy):  # the latent variables are normal
+        if np.isinf(drawn.reference.core.accuracy):  # the latent variables are normal
             return drawn
-        form, sizes = (BlockReference, DRAWS) if nested.blocks else (AnnealedReference, STEPS)
-        enough = HALVED if nested.blocks else 1.0
+        blocks = drawn.reference.core.blocks
+        form, sizes = (BlockReference, DRAWS) if blocks else (AnnealedReference, STEPS)
+        enough = HALVED if blocks else 1.0
+        drawn = self._recentred(drawn) if at_hand else drawn
         for size, uneven in sizes.items():
             if size > at_hand and drawn.variance > uneven:
-                found = self._weighted(form(nested, size), CHECKED)
+                found = self._weighted(form(drawn.reference.core, size), CHECKED)
                 drawn = found if found.variance < enough * drawn.variance else drawn
+                drawn = self._recentred(drawn)
         return drawn
+
+    def _recentred(self, drawn: Drawn) -> Drawn:
+        """Return draws with r(ψ) at the moments of the weighted ψ, if that makes weights more even.
+
+        What Laplace approximations of many latent variables are off by adds up to a slope in ψ.
+        """
+        if not limits.EVEN < drawn.variance < np.inf:
+            return drawn
+        nested: NestedReference = drawn.reference.core
+        phis = nested.to_units(drawn.thetas[:, nested.others])
+        core = nested._replace(marginal=moved_to(phis, drawn.g, nested.marginal))
+        is_plain = drawn.reference is nested
+        found = self._weighted(core if is_plain else drawn.reference._replace(core=core), CHECKED)
+        return min(drawn, found, key=lambda each: each.variance)
 
     def _defended(self, reference: AnyReference) -> Drawn:
         """Return draws from the reference mixed with the best share of the prior."""

@@ -118,3 +118,20 @@ def test_normal_variables_alone_are_weighed():
     found = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, random_seed=1, progressbar=False))
     assert found.error < 0.05
     assert abs(found.value - norm.logpdf(y, 0, np.sqrt(1.25)).sum()) < SIGMAS * found.error
+
+
+def test_parameters_are_drawn_where_the_weights_are(monkeypatch):
+    """Laplace approximations of a thousand gamma rates are off by a little each.
+
+    Over 12 seeds the variance of weights was 0.4 to 0.9, and 1.7 to 2.6 in the twin, which stays.
+    """
+    rng = np.random.default_rng(2)
+    with pm.Model() as model:
+        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 1)
+        theta = pm.Gamma("theta", shape, rate, shape=1000)
+        pm.Poisson("y", 3 * theta, observed=rng.poisson(3 * rng.gamma(2, 0.5, 1000)))
+    engine = CompiledEngine(TemperedDensity(model))
+    task = FitTask(engine.density.data, np.random.SeedSequence(1))
+    assert engine.fit(task).variance < 1.3
+    monkeypatch.setattr(fitting.Fitting, "_recentred", lambda self, drawn: drawn)
+    assert engine.fit(task).variance > 1.3
