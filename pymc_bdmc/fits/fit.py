@@ -132,8 +132,11 @@ class Fitting:
         fits = []
         if not (self._structure.may_nest and self._structure.is_centred):
             fits.append(self._tried(self._mixture, degrees_of_freedom))
-            # A mixture does not know the tails of latent variables.
-            structures = structures if fits[0].variance > limits.UNEVEN else []
+            # A mixture does not know the tails of latent variables, but has several modes.
+            found = fits[0].tuning
+            has_modes = isinstance(found, DrawTuning) and not found.is_conclusive
+            enough = limits.EVEN if has_modes else limits.UNEVEN
+            structures = structures if fits[0].variance > enough else []
         for structure in structures:
             fits.append(self._tried(self._nested, structure))
             if fits[-1].tuning:
