@@ -82,7 +82,7 @@ class NestedReference(NamedTuple):
     combination: Combination | None = None
     """The few matrices whose combinations are the precisions, if there are only a few."""
     separable: Separable | None = None
-    """How the precisions are found from terms, if each depends on a few latent variables."""
+    """Terms and moves that show the precisions, if each term is of a few latent variables."""
     blocks: Blocks | None = None
     """Blocks of x that are independent given ψ, if there are several."""
 
