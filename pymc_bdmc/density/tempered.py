@@ -12,7 +12,6 @@ import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.pytensorf import compile as compile_graph
-from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_bdmc.base.compiling import in_a_line
@@ -70,7 +69,7 @@ class TemperedDensity:
         """Return the state without compiled functions; another process compiles its own."""
         hidden = (
             "lock", "joint_density", "jitted", "_terms", "log_prior", "gradient", "_factors",
-            "_constrain",
+            "_each_factor", "_constrain",
         )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in hidden}
 
@@ -133,6 +132,14 @@ class TemperedDensity:
         # Otherwise it compiles inner graphs, a second for each.
         with alone, pytensor.config.change_flags(cxx=""):
             return self._function(self.model.logp(sum=False), mode=INTERPRETED)
+
+    @cached_property
+    @alone
+    def _each_factor(self) -> list[Callable[[Point, Data], list[np.ndarray]]]:
+        """Functions that return the log density of one variable or Potential each."""
+        factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
+        graphs = [self.model.logp(vars=[rv], sum=False) for rv in factors]
+        return [self._function(each, mode=INTERPRETED) for each in graphs]
 
     @alone
     def _function(self, outputs: Any, **options) -> Callable[[Point, Data], Any]:
@@ -215,7 +222,7 @@ class TemperedDensity:
             except raising:
                 raise
             except Exception:
-                values = [self._factor(rv, point, data) for rv in factors]
+                values = [_or_nan(each, point, data) for each in self._each_factor]
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
     def error_at(self, point: Point, data: Data) -> str:
@@ -225,15 +232,6 @@ class TemperedDensity:
         except Exception as error:
             return f"{type(error).__name__}: {in_a_line(error)}"
         return ""
-
-    def _factor(self, rv: Variable, point: Point, data: Data) -> np.ndarray:
-        """Return the log density of one variable; NaN if it raises an exception."""
-        with alone:
-            function = self._function(self.model.logp(vars=[rv], sum=False), mode=INTERPRETED)
-        try:
-            return function(point, data)[0]
-        except Exception:
-            return np.array(np.nan)
 
     @alone
     def check(self) -> Self:
@@ -342,3 +340,10 @@ class TemperedDensity:
         with alone:
             outputs = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
         return by_rows(self.model.value_vars, outputs)
+
+
+def _or_nan(function: Callable[[Point, Data], list[np.ndarray]], point: Point, data: Data):
+    try:
+        return function(point, data)[0]
+    except Exception:
+        return np.nan
