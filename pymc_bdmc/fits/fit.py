@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -185,8 +185,7 @@ class Fitting:
         core = known.reference.core
         if core.knows_tails:
             nested, modes = self._nested_again(core, known.is_conclusive)
-            is_plain = known.reference.core is known.reference
-            reference = nested if is_plain else known.reference._replace(core=nested)
+            reference = _with_core(known.reference, nested)
         else:
             reference, modes = self._searched(core.degrees_of_freedom)
         drawn = self._improved(reference)
@@ -318,8 +317,7 @@ class Fitting:
         nested: NestedReference = drawn.reference.core
         phis = nested.to_units(drawn.thetas[:, nested.others])
         core = nested._replace(marginal=moved_to(phis, drawn.g, nested.marginal))
-        is_plain = drawn.reference is nested
-        found = self._weighted(core if is_plain else drawn.reference._replace(core=core), CHECKED)
+        found = self._weighted(_with_core(drawn.reference, core), CHECKED)
         return min(drawn, found, key=lambda each: each.variance)
 
     def _defended(self, reference: AnyReference) -> Drawn:
@@ -449,6 +447,11 @@ class Fitting:
             return -np.inf
         log_r = drawn.reference.log_density(thetas, self._density, self._rng)
         return float((heights - log_r).max() - drawn.g.max())
+
+
+def _with_core(reference: Any, core: NestedReference) -> AnyReference:
+    """Return a nested reference, or one whose latent variables are drawn in the same way."""
+    return core if reference.core is reference else reference._replace(core=core)
 
 
 def share_beyond(reference: Reference, drawn: Drawn[Reference]) -> float:

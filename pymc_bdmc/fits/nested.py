@@ -149,8 +149,7 @@ def fit_nested(
         entries = found.precisions(likely[usable], gradients[usable], density)
         of_entry = found.sparsity.groups[found.sparsity.columns]
         found = found._replace(combination=combination_of(entries, of_entry))
-    if 8 < groups <= MOST_GROUPS and found.combination is None:
-        separated = density.separate(latent, likely[usable[:2]], steps)
+        separated = not found.combination and density.separate(latent, likely[usable[:2]], steps)
         if separated:
             ends = found.sparsity.rows, found.sparsity.columns
             found = found._replace(separable=separable_of(*separated, *ends, groups))

@@ -57,7 +57,8 @@ class NestedReference(NamedTuple):
     """Distribution r(ψ) r(x | ψ) of the unconstrained θ = (ψ, x)."""
 
     marginal: Reference
-    """Distribution of φ, which is ψ with some elements in units of others."""
+    """Distribution of φ, which is ψ with some elements in units of others. The last component of a
+    fit is as wide as the prior."""
     marginal_modes: ndarray
     """Modes of the marginal posterior of φ, from which fits to similar data start, shape (m, k)."""
     others: ndarray

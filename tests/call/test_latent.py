@@ -114,7 +114,7 @@ def test_both_signs_of_loadings_are_found():
 def test_both_signs_are_found_on_similar_data():
     """By a search that knows no mode. Twin: one that takes the only known mode for conclusive.
 
-    That one may find both from a mode of the other sign, so it starts from either.
+    From a mode of the other sign such a search may find both, so it starts from each of the two.
     """
     compiled, rng = engine.CompiledEngine(TemperedDensity(factor())), np.random.default_rng(4)
     data = compiled.density.data

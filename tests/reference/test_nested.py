@@ -252,7 +252,7 @@ def test_draws_have_the_density_that_is_told(name):
     is_resolved = thetas[:, right.others[0]] > np.log(1e-7)
     assert is_resolved.mean() > 0.95
     again = right.log_density(thetas, density)
-    np.testing.assert_allclose(again[is_resolved], log_r[is_resolved], atol=1e-7)
+    np.testing.assert_allclose(again[is_resolved], log_r[is_resolved], atol=1e-8)
     pattern = np.eye(4)
     pattern[0, 2:] = pattern[2:, 0] = 1  # the mean, but not with the first effect
     missing = right._replace(sparsity=sparsity_of(csr_array(pattern)))

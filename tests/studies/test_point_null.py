@@ -88,7 +88,7 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(m
     full = Reweighting(dt, model, "point_null")
     twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
     assert twin.valid
-    assert twin.value < exact  # by 0.23 ± 0.06
+    assert twin.value < exact - 0.05  # by 0.23 ± 0.06 over 14 seeds
 
 
 def test_nothing_is_left_free():
