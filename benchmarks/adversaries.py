@@ -20,7 +20,7 @@ from models import SD_SCHOOLS, Y_SCHOOLS, eight_schools
 from scipy import stats
 from scipy.special import betaln, digamma, gammaln, log_expit, logsumexp
 
-__all__ = ["ADVERSARIES", "FRESH", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
+__all__ = ["ADVERSARIES", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
 
 
 class Event(NamedTuple):
@@ -1121,8 +1121,6 @@ ADVERSARIES: dict[str, Callable[[], Adversary]] = {
     "separated outcomes": lambda: separated(np.linspace(-2, 2, 12)),
     "lost signs": lambda: lost_signs(np.array([0.3, 1.0, 2.0, 4.0, 5.0, 3.0, 0.1, 7.0])),
 }
-FRESH = list(ADVERSARIES)[-6:]
-"""Models that were written after the rules of the verdict, and by which none was changed."""
 ADVERSARIES |= {
     "observed CAR, n = 6": lambda: observed_car(CAR),
     **{

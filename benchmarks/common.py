@@ -1,8 +1,11 @@
-"""What the engine's benchmarks share: chains on a model's own data, and sections of the page."""
+"""What the benchmarks share: chains on a model's own data, and sections of the pages."""
 
+import csv
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from textwrap import fill
 
@@ -14,9 +17,14 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
 
-__all__ = ["Annealer", "publish", "shown", "table", "timed"]
+__all__ = [
+    "DOCS", "Annealer", "aggregated", "all_rows", "made_by", "median", "numbers", "publish",
+    "shown", "table", "timed",
+]  # fmt: skip
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGE = DOCS / "performance.md"
 
 
 class Annealer:
@@ -59,12 +67,81 @@ def table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def publish(title: str, *parts: str, page: Path = PAGE) -> None:
+def all_rows(name: str, head: Sequence[str], rows: Iterable[Sequence]) -> str:
+    """A link to docs/tables/NAME.csv; with ``--docs`` all rows of a table are written there."""
+    path = DOCS / "tables" / f"{name}.csv"
+    if "--docs" in sys.argv:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    return f"[All rows](tables/{name}.csv)."
+
+
+def aggregated(
+    head: Sequence[str],
+    rows: Iterable[Sequence],
+    groups: dict[str, Sequence[str]],
+    columns: dict[str, Callable[[dict[str, list[str]]], str]],
+) -> list[list[str]]:
+    """A row for every group of rows: its name, their number, and the columns.
+
+    A row belongs to the group that has a prefix of its first cell. A column is a function of the
+    cells of the group, as text, by the names in ``head``.
+    """
+    found: dict[str, list] = {group: [] for group in groups}
+    for row in rows:
+        (group,) = (each for each in groups if str(row[0]).startswith(tuple(groups[each])))
+        found[group].append([str(cell) for cell in row])
+    lines = []
+    for group, members in found.items():
+        if members:
+            cells = dict(zip(head, map(list, zip(*members, strict=True)), strict=True))
+            lines.append([group, str(len(members)), *(of(cells) for of in columns.values())])
+    return lines
+
+
+def numbers(cells: Iterable[str]) -> np.ndarray:
+    """The numbers among cells; those that are empty or hold words are left out."""
+    found = []
+    for cell in cells:
+        try:
+            found.append(float(cell.replace(",", "")))
+        except ValueError:
+            continue
+    return np.array(found)[~np.isnan(found)] if found else np.array([])
+
+
+def median(cells: Iterable[str], form: str = ".2f") -> str:
+    """The median of the numbers among cells; nothing where there is none."""
+    found = numbers(cells)
+    return format(np.median(found), form) if len(found) else ""
+
+
+def made_by(command: str = "", kept: Path | None = None) -> str:
+    """Say which command made a table, on which day, and by which code.
+
+    The code is the last commit that changed the package. Results that are kept in a file are as
+    old as the file.
+    """
+    command = command or f"python benchmarks/{Path(sys.argv[0]).name} --docs"
+    day = datetime.fromtimestamp(kept.stat().st_mtime if kept else time.time()).astimezone()
+    log = ["git", "log", "-1", "--format=%h", "--abbrev=8", f"--before={day.isoformat()}"]
+    found = subprocess.run([*log, "--", "pymc_bdmc"], cwd=ROOT, capture_output=True, text=True)
+    return f"Made by `{command}` on {day:%Y-%m-%d}, code {found.stdout.strip() or 'unknown'}."
+
+
+def publish(
+    title: str, text: str, *parts: str, page: Path = PAGE, command: str = "", made: str = ""
+) -> None:
     """Print a section; with ``--docs`` replace the section of that title on the page.
 
-    Parts without a line break are filled to lines of 100 characters.
+    It opens with a paragraph, which ends with what ``made_by`` says, unless ``made`` says it.
+    Paragraphs are filled to lines of 100 characters; other parts have line breaks.
     """
-    filled = [each if "\n" in each else fill(each, 100, break_on_hyphens=False) for each in parts]
+    parts = (f"{text} {made or made_by(command)}".lstrip(), *parts)
+    filled = [
+        each if "\n" in each else fill(each, 100, break_on_hyphens=False) for each in parts if each
+    ]
     section = "\n\n".join([f"## {title}", *filled]) + "\n"
     print(section)
     if "--docs" in sys.argv:

@@ -5,14 +5,15 @@ Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [-
 ``prior`` or ``posterior``. ``--references`` prints the known answers instead. What has been
 measured is kept in a file, a line a call, so the command goes on where it was stopped, and can be
 given in parts that run side by side; delete the file where the package or a model has changed.
-``--docs`` puts all there is in docs/honesty.md, seeds above 20 in a section of their own, since no
-rule was made on these. The models, and how their answers are known, are in
-benchmarks/adversaries.py.
+``--docs`` puts all there is in docs/honesty.md, a row a group of models, and a row a model in
+docs/tables. Seeds above 20 have a section of their own, since no rule was made on these. The
+models, and how their answers are known, are in benchmarks/adversaries.py.
 """
 
 import argparse
 import json
 import logging
+import re
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -22,13 +23,14 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import xarray as xr
-from adversaries import ADVERSARIES, FRESH, Adversary, Event, few_many_few, three_normals_by_gibbs
-from common import publish, shown, table
+from adversaries import ADVERSARIES, Adversary, Event, few_many_few, three_normals_by_gibbs
+from common import DOCS, aggregated, all_rows, made_by, median, numbers, publish, shown, table
 
 import pymc_bdmc as bdmc
 
 SEEDS = 20
 ROOT = Path(__file__).parents[1]
+PAGE = DOCS / "honesty.md"
 SIGMAS = 3.0
 """Standard errors that are taken off before a distance from the truth counts."""
 
@@ -40,6 +42,32 @@ KINDS = {
 """What the title of a table adds, by the way in which data are simulated."""
 
 STATUSES = ("good", "open", "bad")
+
+HEAD = [
+    "model", "good / open / bad", "claim", "true at least", "wrong “good”", "stated error",
+    "no log ML", "mean z", "mean z²", "z beyond 4", "CPU s",
+]  # fmt: skip
+
+GROUPS = {
+    "parts that few runs find": ("spike in slab", "shell", "narrow mode"),
+    "several modes": (
+        "three normals", "odd data", "two changes", "two modes", "torn location", "lost signs",
+        "two tones", "waves",
+    ),
+    "funnels and hierarchies": (
+        "horseshoe", "funnel", "groups alike", "correlated slopes", "neck", "eight schools",
+    ),
+    "thin curved ridges": ("product of two", "parabola", "thin ridge", "thinner ridge"),
+    "random walks": ("stochastic volatility", "local linear trend"),
+    "heavy tails and surprises": (
+        "tight scale", "far tail", "separated", "heavy tails", "conflict", "effects with heavy",
+    ),
+    "data that the model does not make": ("misfit",),
+    "others": (
+        "capture-recapture", "inflated zeros", "observed CAR", "errors in variables", "two-way",
+    ),
+}  # fmt: skip
+"""Prefixes of the names of models."""
 
 
 def sample(adversary: Adversary, seed: int, options: dict) -> dict:
@@ -163,46 +191,63 @@ def number(summary: Callable, values: np.ndarray, form: str = ".2f") -> str:
     return "" if np.isnan(value) else format(value, form)
 
 
-def report(kept: dict[str, dict[int, dict]], title: str, made: str = "") -> None:
-    """Print a table and its totals, or put them on the page."""
-    scores = {
-        name: Score(make(), list(kept[name].values()))
-        for name, make in ADVERSARIES.items()
-        if kept.get(name)
-    }
-    calls, wrong = (sum(getattr(each, of) for each in scores.values()) for of in ("n", "wrong"))
-    statuses = sum((each.statuses for each in scores.values()), Counter())
-    claims, z = (
-        np.concatenate([getattr(each, of) for each in scores.values()]) for of in ("claims", "z")
-    )
-    fresh = [scores[name] for name in FRESH if name in scores]
-    squares = np.concatenate([each.z for each in fresh] or [[]]) ** 2
-    unsaid = int(np.isnan(claims).sum())
-    without = f" ({unsaid} of them without a claim)" if unsaid else ""
-    publish(
-        title,
-        f"Made by `python benchmarks/honesty.py{made}`, then `--docs`.\n"
-        f"{calls} calls on {len(scores)} models.",
-        f"- Verdicts: {statuses['good']} good{without}, {statuses['open']} open, "
-        f"{statuses['bad']} bad.\n"
-        f"- Wrong “good”: {wrong}, {wrong / calls:.1%} of all calls (at most 5 % are allowed).\n"
-        f"- Recommended log ML: {len(z)}; none in {calls - len(z)} calls.\n"
-        f"- Mean z²: {number(np.mean, z**2)} (0.5 to 1.6 is allowed).\n"
-        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed)."
-        + (
-            f"\n- Of these on the {len(fresh)} models from *{FRESH[0]}* to *{FRESH[-1]}*: "
-        f"{sum(each.statuses['good'] for each in fresh)} good, "
-        f"{sum(each.wrong for each in fresh)} of them wrong; recommended log ML {len(squares)}, "
-        f"mean z² {number(np.mean, squares)}, {np.sum(squares > 16)} with |z| above 4."
-            if fresh else ""
-        ),
-        table(
-            ["model", "good / open / bad", "claim", "true at least", "wrong “good”",
-             "stated error", "no log ML", "mean z", "mean z²", "z beyond 4", "CPU s"],
-            [[name, *score.cells()] for name, score in scores.items()],
-        ),
-        page=ROOT / "docs" / "honesty.md",
-    )  # fmt: skip
+def added(cells: list[str]) -> str:
+    """The sum of the counts in each place of cells such as ``9 / 1 / 0``."""
+    found = [re.findall(r"\d+", cell) for cell in cells]
+    counts = [sum(map(int, place)) for place in zip(*(each[:3] for each in found), strict=True)]
+    raised = sum(int(n) for each in found for n in each[3:])
+    return " / ".join(map(str, counts)) + f", {raised} raised" * (raised > 0)
+
+
+def squares(cells: dict[str, list[str]]) -> str:
+    """Mean z² over all calls with a log ML."""
+    calls = [sum(map(int, re.findall(r"\d+", cell))) for cell in cells["good / open / bad"]]
+    told = np.array(calls) - np.array(cells["no log ML"], int)
+    means = np.array([float(cell or 0) for cell in cells["mean z²"]])
+    return f"{told @ means / told.sum():.2f}" if told.sum() else ""
+
+
+COLUMNS = {
+    "good / open / bad": lambda cells: added(cells["good / open / bad"]),
+    "largest claim": lambda cells: format(max(numbers(cells["claim"]), default=np.nan), ".2f"),
+    "wrong “good”": lambda cells: added(cells["wrong “good”"]),
+    "stated error": lambda cells: median(cells["stated error"], ".3f"),
+    "no log ML": lambda cells: added(cells["no log ML"]),
+    "mean z²": squares,
+    "z beyond 4": lambda cells: added(cells["z beyond 4"]),
+    "CPU s": lambda cells: median(cells["CPU s"], ".1f"),
+}
+
+
+def by_group(rows: list[list]) -> str:
+    """The table of the page, from a row a model: a row a group, and one of all."""
+    rows = [
+        *aggregated(HEAD, rows, GROUPS, COLUMNS),
+        *aggregated(HEAD, rows, {"all": ("",)}, COLUMNS),
+    ]
+    return table(["group", "models", *COLUMNS], rows).replace("| nan |", "|  |")
+
+
+def summary(rows: list[list], link: str) -> list[str]:
+    """What a section shows beside its stamp: the table of the page, and where all rows are."""
+    head = {name: place for place, name in enumerate(HEAD)}
+    misled = [row[0] for row in rows if int(row[head["wrong “good”"]])]
+    beyond = [f"{row[0]} ({n})" for row in rows if (n := int(row[head["z beyond 4"]]))]
+    told = [f"A good verdict is wrong on {'; '.join(misled)}."] if misled else []
+    told += [f"Numbers more than four errors off: {'; '.join(beyond)}."] if beyond else []
+    return [by_group(rows), " ".join([*told, link])]
+
+
+def report(kept: dict[str, dict[int, dict]], title: str, stamp: str, name: str) -> None:
+    """Print a section, or put it on the page; ``name`` is that of its file in docs/tables."""
+    rows = [
+        [model, *Score(make(), list(kept[model].values())).cells()]
+        for model, make in ADVERSARIES.items()
+        if kept.get(model)
+    ]
+    calls = sum(len(each) for each in kept.values())
+    parts = summary(rows, all_rows(name, HEAD, rows))
+    publish(title, f"{calls} calls on {len(rows)} models.", *parts, page=PAGE, made=stamp)
 
 
 def references() -> None:
@@ -253,11 +298,13 @@ def main() -> None:
     )
     if not any(kept.values()):
         raise SystemExit("No call is kept: does --models name part of a model's name?")
-    if any(seen.values()):
-        report(seen, f"What was measured{kind}", made)
-    if any(unseen.values()):
-        n = max(map(len, unseen.values()))
-        report(unseen, f"Other seeds{kind}", f"{made} --first {SEEDS + 1} --seeds {n}")
+    for calls, other in ((seen, ""), (unseen, "other_seeds")):
+        if n := max(map(len, calls.values()), default=0):
+            command = f"python benchmarks/honesty.py{made} --seeds {n}"
+            command += f" --first {SEEDS + 1} --docs" if other else " --docs"
+            title = ("Other seeds" if other else "What was measured") + kind
+            name = "_".join(filter(None, [Path(file).stem, other]))
+            report(calls, title, made_by(command, results), name)
 
 
 if __name__ == "__main__":

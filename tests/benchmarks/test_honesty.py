@@ -163,5 +163,24 @@ def test_calls_are_kept(script, schools_result, monkeypatch, tmp_path, capsys):
     assert (kept[1]["value"], kept[1]["error"]) == (row["value"], row["error"])
     tau = schools_result["posterior"]["tau"]
     assert kept[1]["events"]["tau < 3"][0] == float((tau < 3).mean())
-    honesty.report(honesty.read(results), "What was measured")
-    assert "2 calls on 1 models" in capsys.readouterr().out
+    capsys.readouterr()
+    honesty.report(honesty.read(results), "What was measured", "Made by hand.", "honesty")
+    printed = capsys.readouterr().out
+    assert "2 calls on 1 models. Made by hand." in printed
+    assert "1 raised |" in printed
+
+
+def test_every_model_is_in_one_group(script):
+    """Each has its row in the aggregate, whose sums are those of the models."""
+    honesty, adversaries = script("honesty"), script("adversaries")
+    rows = [
+        [name, "9 / 1 / 0, 1 raised", "0.20", "0.00", 0, "0.010", 1, "", "2.00", 1, "1.0"]
+        for name in adversaries.ADVERSARIES
+    ]
+    grouped = honesty.aggregated(honesty.HEAD, rows, honesty.GROUPS, honesty.COLUMNS)
+    assert sum(int(row[1]) for row in grouped) == len(rows)
+    assert [row[0] for row in grouped] == list(honesty.GROUPS)
+    rows = [["a", "9 / 1 / 0", "", "", 0, "", 0, "", "1.00", 0, ""],
+            ["b", "0 / 5 / 0, 5 raised", "0.1", "", 1, "0.2", 5, "", "4.00", 2, "3"]]  # fmt: skip
+    (row,) = honesty.aggregated(honesty.HEAD, rows, {"all": ("",)}, honesty.COLUMNS)
+    assert row == ["all", "2", "9 / 6 / 0, 5 raised", "0.10", "1", "0.200", "5", "2.00", "2", "3.0"]
