@@ -169,15 +169,13 @@ def main() -> None:
     names = [each for each in sys.argv[1:] if each in MODELS] or MODELS
     publish(
         "Hierarchical models",
-        "Made by `python benchmarks/hierarchical.py --docs [model ...]`. Calls have no option but "
-        f"the seed, and there are {len(SEEDS)} seeds. *Path, seeds* is the number of seeds for "
-        "which each path was chosen. The gaps are those of the simulated data, one for each seed. "
-        "Log ML, its stated error and the CPU seconds are medians over seeds; the spread is the "
-        "standard deviation of log ML over seeds. *Not valid* is the number of seeds whose "
-        "estimate says that it is not valid. CPU seconds include the simulation, but not "
-        "compilation.",
+        f"Default calls with {len(SEEDS)} seeds on models of groups, series and processes. *Path* "
+        "is the number of seeds for which each path was chosen. *Gaps* are those of the simulated "
+        "data, one a seed. Log ML, its stated error and CPU seconds, without compilation, are "
+        "medians over seeds; *spread* is the standard deviation of log ML over seeds. *Not valid* "
+        "counts the seeds whose estimate says so.",
         table(
-            ["model", "path, seeds", "gaps, nats", "log ML", "its spread", "stated error",
+            ["model", "path", "gaps, nats", "log ML", "spread", "stated error",
              "not valid", "CPU s"],
             [row(name) for name in names],
         ),

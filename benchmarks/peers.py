@@ -2,7 +2,8 @@
 
 Run as ``python benchmarks/peers.py [--models …] [--methods …] [--seeds 6] [--docs]``, with the
 extra ``peers`` installed. What has been measured is kept in a file, a line a run, so the command
-goes on where it was stopped, and can be given in parts; ``--docs`` puts all there is on the page.
+goes on where it was stopped, and can be given in parts; ``--docs`` puts all there is on the page, a
+row a method, and in docs/tables, a row a model and method.
 A method may use ``--limit`` CPU seconds on a model; its seeds that did not fit are left out. Every
 method is given what it wants of the PyMC model, compiled by numba or JAX, with compilation and a
 first, short call not counted.
@@ -27,13 +28,13 @@ import models
 import numpy as np
 import pymc as pm
 import shapes
-from common import publish, shown, table
+from common import DOCS, all_rows, made_by, publish, shown, table
 from evidence_methods import COMPILING, METHODS
 
 OURS, SIMULATING = list(METHODS)[:2]
 SEEDS = 6
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "peers.md"
+PAGE = DOCS / "peers.md"
 ONE_THREAD = {
     **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
     "JAX_ENABLE_X64": "1",
@@ -45,6 +46,18 @@ CASES: dict[str, tuple[Callable[[], pm.Model], Callable[[], float]]] = {
     **{name: (models.MODELS[name], log_ml) for name, log_ml in models.LOG_ML.items()},
     **{name: (make, shapes.LOG_ML[name]) for name, make in shapes.SHAPES.items()},
     **{name: (make, partial(anchors.LOG_ML.get, name)) for name, make in anchors.ANCHORS.items()},
+}
+
+
+HEAD = [
+    "model", "method", "seeds", "RMSE", "stated error", "mean z²", "CPU s", "RMSE² × CPU s",
+    "why not all seeds",
+]  # fmt: skip
+
+GROUPS = {
+    "eight models of these benchmarks": models.MODELS,
+    "shells, eggbox, spike and others": shapes.SHAPES,
+    "published data": anchors.ANCHORS,
 }
 
 
@@ -104,70 +117,120 @@ class Score:
             with np.errstate(divide="ignore"):
                 self.stated, self.z2 = np.median(stated), np.mean((misses / stated) ** 2)
 
-
-def number(value: float) -> str:
-    return "none" if np.isnan(value) else f"{value:.2g}"
-
-
-def matrix(scores: dict, names: list[str], cell: Callable[[Score], str]) -> str:
-    """A row a model, a column a method."""
-    of = [[scores.get((name, method)) for method in METHODS] for name in names]
-    cells = [["—" if each is None or not each.n else cell(each) for each in row] for row in of]
-    rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
-    return table(["model", *METHODS], rows)
+    def cells(self) -> list:
+        """A row of the file, without the names."""
+        if not self.n:
+            return [0, "", "", "", "", "", "; ".join(self.reasons)]
+        found = [f"{each:.2g}" for each in (self.rmse, self.stated, self.z2, self.seconds)]
+        return [self.n, *found, f"{self.cost:.1e}", "; ".join(self.reasons)]
 
 
-def standing(scores: dict, names: list[str]) -> str:
-    """Our cost over that of the best peer, a row a model."""
-    rows, ratios = [], []
-    for name in names:
-        costs = {
-            method: score.cost
-            for (of, method), score in scores.items()
-            if of == name and score.n > 1
-        }
-        own = costs.pop(OURS, None)
-        costs.pop(SIMULATING, None)
-        if own is not None and costs:
-            best = min(costs, key=costs.get)
-            ratios.append(own / costs[best])
-            rows.append([name, best, f"{ratios[-1]:.2g}"])
-    ahead, behind = (sum(each < 1 / 4 for each in ratios), sum(each > 4 for each in ratios))
-    return (
-        f"On {ahead} of {len(ratios)} models `{OURS}` costs less than a\n"
-        f"quarter of the best other method. On {behind} it costs more than 4 times as much as the\n"
-        "best. On the rest it is within a factor of 4.\n\n"
-        + table(["model", "best other method", "our cost / its cost"], rows)
+Rows = dict[tuple[str, str], dict[str, str]]
+"""From a model and a method to the cells of the file, by the names in ``HEAD``."""
+
+
+def comparable(rows: Rows) -> dict[str, dict[str, float]]:
+    """The costs of methods with more than one seed, over ours, by model and method."""
+    ratios: dict[str, dict[str, float]] = defaultdict(dict)
+    for (name, method), row in rows.items():
+        own = rows.get((name, OURS))
+        if own and int(own["seeds"]) > 1 and int(row["seeds"]) > 1:
+            ratio = float(row["RMSE² × CPU s"]) / float(own["RMSE² × CPU s"])
+            if np.isfinite(ratio):
+                ratios[name][method] = ratio
+    return ratios
+
+
+def short(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return format(value, ".2g" if value < 100 else ".0f" if value < 1000 else ".0e")
+
+
+def by_method(rows: Rows) -> str:
+    """A row a method."""
+    ratios, lines = comparable(rows), []
+    for method in METHODS:
+        own = [row for (_, of), row in rows.items() if of == method and int(row["seeds"]) > 1]
+        costs = [each[method] for each in ratios.values() if method in each]
+        if own:
+            columns = ("RMSE", "mean z²", "CPU s")
+            error, z2, seconds = (np.array([row[of] for row in own], float) for of in columns)
+            stated = not np.all(np.isnan(z2))
+            lines.append([
+                method, len(own),
+                *map(short, (np.median(costs), min(costs), max(costs))),
+                "" if method == OURS else sum(each < 1 for each in costs),
+                short(np.nanmedian(error)),
+                *([short(np.median(z2)), np.sum(z2 > 4)] if stated else ["none", ""]),
+                short(np.median(seconds)),
+            ])  # fmt: skip
+    head = ["method", "models", "cost / ours, median", "lowest", "highest", "cheaper on", "RMSE",
+            "z²", "z² above 4", "CPU s"]  # fmt: skip
+    return table(head, lines)
+
+
+def by_group(rows: Rows) -> str:
+    """Median costs over ours, a row a group of models, a column a method."""
+    ratios, others = comparable(rows), [each for each in METHODS if each != OURS]
+    lines = []
+    for group, names in GROUPS.items():
+        found = [[ratios[name][of] for name in names if of in ratios[name]] for of in others]
+        if any(found):
+            lines.append([group, *(short(np.median(each)) if each else "—" for each in found)])
+    return table(["models", *others], lines)
+
+
+def standing(rows: Rows) -> list[str]:
+    """In how many models ours is the cheapest, and a table of those in which it is not."""
+    best = {}
+    for name, ratios in comparable(rows).items():
+        others = {of: each for of, each in ratios.items() if of not in (OURS, SIMULATING)}
+        if others:
+            method = min(others, key=others.get)
+            best[name] = (method, others[method])
+    ahead = sum(each > 4 for _, each in best.values())
+    behind = sum(each < 1 / 4 for _, each in best.values())
+    text = (
+        f"On {ahead} of {len(best)} models `{OURS}` costs less than a quarter of the best other "
+        f"method, and on {behind} more than four times as much. On these another method costs less:"
     )
+    worse = [[name, of, short(each)] for name, (of, each) in best.items() if each < 1]
+    return [text, table(["model", "method", "cost / ours"], worse)]
 
 
-def report(scores: dict) -> None:
+def summary(rows: Rows, link: str) -> list[str]:
+    """What the section shows below its first paragraph."""
+    return [
+        by_method(rows),
+        "Median of the cost over ours, by groups of models:",
+        by_group(rows),
+        *standing(rows),
+        link,
+    ]
+
+
+TEXT = (
+    "*Cost* is RMSE² × CPU seconds, the CPU time for an error of 1 nat; *ours* is that of "
+    f"`{OURS}` on the same model, and *cheaper on* counts the models where a method costs less. "
+    "RMSE, z² (the mean over seeds of squared errors in stated errors, 1 if these are right) and "
+    "CPU seconds are medians over the models that a method was measured on. There are "
+    f"{SEEDS} seeds a model, or 24 where two methods are close; models on which a method ended one "
+    "seed or none within the limit are left out. With six seeds, the costs of two equally good "
+    "methods differ by more than four times in one case of nine."
+)
+
+
+def report(scores: dict[tuple[str, str], Score], stamp: str) -> None:
     """Print the tables, or put them on the page."""
-    names = [name for name in CASES if any(of == name for of, _ in scores)]
-    reasons = defaultdict(list)
-    for (name, method), score in scores.items():
-        for reason in score.reasons:
-            reasons[method, reason].append(f"{name} ({score.n})" if score.n else name)
-    publish(
-        "What was measured",
-        "Made by `python benchmarks/peers.py --docs`. CPU seconds are those of the whole process "
-        f"on one thread, without compilation. There are {SEEDS} seeds, or the number in brackets, "
-        "which is larger if two methods are close. A dash means that nothing was measured.",
-        "RMSE² × CPU seconds, in nats² s. This is the CPU time for an error of 1 nat:",
-        matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n != SEEDS)),
-        "For two equally good methods with six seeds each, the costs differ by more than 4\n"
-        "times in one case of nine by chance. " + standing(scores, names),
-        "Root mean square error and, after the comma, the median of the stated errors, in nats:",
-        matrix(scores, names, lambda s: f"{s.rmse:.2g}, {number(s.stated)}"),
-        "Mean of z², where z is the error divided by the stated error; 1 if stated errors are "
-        "right:",
-        matrix(scores, names, lambda s: number(s.z2)),
-        "CPU seconds of a run:",
-        matrix(scores, names, lambda s: f"{s.seconds:.2g}"),
-        "Cases without a result, or with only the number of seeds in brackets, and the reason:",
-        table(["method", "why", "models"], [[*key, "; ".join(of)] for key, of in reasons.items()]),
-        page=PAGE,
-    )
+    rows = {
+        (name, method): dict(zip(HEAD, map(str, [name, method, *score.cells()]), strict=True))
+        for name in CASES
+        for method in METHODS
+        if (score := scores.get((name, method)))
+    }
+    link = all_rows("peers", HEAD, [list(row.values()) for row in rows.values()])
+    publish("What was measured", TEXT, *summary(rows, link), page=PAGE, made=stamp)
 
 
 def main() -> None:
@@ -198,7 +261,8 @@ def main() -> None:
             continue
         measure(name, method, seeds, arguments.limit, partial(keep, arguments.results))
     found = read(arguments.results)
-    report({key: Score(key[0], rows) for key, rows in found.items() if key[0] in names})
+    scores = {key: Score(key[0], rows) for key, rows in found.items() if key[0] in names}
+    report(scores, made_by(kept=arguments.results))
 
 
 def chosen(names, parts: list[str] | None) -> list[str]:
