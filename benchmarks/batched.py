@@ -11,7 +11,7 @@ from statistics import median
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from common import publish, shown, table
+from common import all_rows, publish, shown, table
 from engine import bare
 from models import MODELS
 from pymc.pytensorf import compile as compile_graph
@@ -88,22 +88,17 @@ def compare(name: str) -> tuple:
 
 def main() -> None:
     rows = [shown(compare(name)) for name in MODELS]
+    head = ["model", "one by one, µs", "at once, µs a particle", "ratio",
+            "compiling one, s", "compiling many, s", "saved in a default call, s"]  # fmt: skip
     publish(
         "Densities of many particles at once",
-        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs`. The particles of a "
-        f"run move one after the other. PyTensor can also evaluate the density of {PARTICLES} "
-        "particles at once, for which numba uses the vector instructions of the processor. The "
-        "table has the CPU time of the density with its gradients, the CPU time to compile it with "
-        "PyTensor's caches filled, and the time that the runs of a default call would save.",
-        table(
-            ["model", "one by one, µs", "at once, µs a particle", "ratio",
-             "compiling one, s", "compiling many, s", "saved in a default call, s"],
-            rows,
-        ),
-        "The package does not do this, because the compilation takes longer than the evaluations "
-        "save. Such particles would also have trajectories of equal length, and if the model "
-        "raised an error for one of them, all would have to be evaluated again.",
-    )  # fmt: skip
+        "The package evaluates the density of one particle after the other. With "
+        f"{PARTICLES} at once, numba uses vector instructions, but compiling takes longer than a "
+        "default call saves. *Ratio* is of the CPU time of the density with its gradients.",
+        table(head, rows, only=["model", *head[3:]]),
+        all_rows("batched", head, rows),
+        command="OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs",
+    )
 
 
 if __name__ == "__main__":

@@ -61,9 +61,11 @@ def shown(row: Sequence) -> Sequence:
     return row
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
+def table(head: Sequence[str], rows: Iterable[Sequence], only: Sequence[str] = ()) -> str:
+    """A table in Markdown, of some columns or of all."""
+    places = [head.index(name) for name in only] or range(len(head))
+    lines = [[row[place] for place in places] for row in (head, *rows)]
+    lines.insert(1, ["---"] * len(places))
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 

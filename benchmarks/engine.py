@@ -106,20 +106,17 @@ def main() -> None:
     ).stdout.strip()
     publish(
         "The engine",
-        "Made by `python benchmarks/engine.py --docs`. A chain is 250 draws from the prior and HMC "
-        "along 1000 temperatures. The bare cost is that of the jitted density with its gradients, "
-        "called in a numba loop. Since the cost can depend on θ by branches, θ is near the chain's "
-        "last state, at distances of the scales of each temperature. The prior draws are made all "
-        "at once by PyTensor's interpreter. On small models they take much of the time of a chain.",
+        "A chain is 250 draws from the prior and HMC along 1000 temperatures. The bare cost is "
+        "that of the jitted density with its gradients in a numba loop, at places near the chain's "
+        "last state. On small models prior draws take much of the time of a chain.",
         table(
             ["model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
              "two threads, × faster"],
             rows,
         ),
-        "The next table compares the compiled kernels with PyMC's step methods in the same loop, "
-        f"on {SCHOOLS}, in µs. Compare equal kernels by gradient, since the lengths of their "
-        "trajectories differ. The last row has the default kernels of the two engines; compare "
-        "these by transition.",
+        f"Compiled kernels and PyMC's step methods in the same loop, on {SCHOOLS}, in µs. Equal "
+        "kernels compare by gradient; the last row has the defaults of both, which compare by "
+        "transition.",
         table(
             ["kernel", "compiled, a gradient", "a transition", "step method, a gradient",
              "a transition", "ratio by gradient", "by transition"],

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pymc as pm
-from common import publish, shown, table
+from common import all_rows, publish, shown, table
 from engine import bare
 from models import MODELS
 
@@ -123,18 +123,18 @@ def main() -> None:
     head = ["model", "before, µs", "vectors, µs", "ratio"]
     rows = [shown(compare(name)) for name in ALL]
     costs = [shown(compiling(name)) for name in COMPILED]
+    columns = ["empty, before", "empty, vectors", "full, before", "full, vectors"]
     publish(
         "Exponentials and logarithms by vectors",
-        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs`. The table has the\n"
-        "CPU time of the bare density with its gradient, the median of calls that alternate.\n"
-        "*Before*, exponentials and logarithms are those of the C library, one after the other.\n"
-        "*Vectors* are those of `base/elementary.py`, several at once, in the loops of\n"
-        "`density/fast.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
-        "0.94 to 1.04 compare equal code. The machine has vectors of eight numbers (AVX-512),\n"
-        "and did other work as well.",
-        table(head, rows),
-        "CPU seconds to compile the density, with PyTensor's caches empty and full:",
-        table(["model", "empty, before", "empty, vectors", "full, before", "full, vectors"], costs),
+        "CPU time of the bare density with its gradient, the median of calls that alternate: with "
+        "the exponentials and logarithms of the C library, one after the other, and with those of "
+        "`base/elementary.py`, eight at once (AVX-512). Loops of fewer than eight elements are the "
+        "same code, so their ratios show the noise.",
+        table(head, rows, only=["model", "vectors, µs", "ratio"]),
+        all_rows("loops", head, rows),
+        "CPU seconds to compile the density, with PyTensor's caches empty and full: "
+        + all_rows("loops_compiling", ["model", *columns], costs),
+        command="OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs",
     )
 
 

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from common import publish, shown, table
+from common import all_rows, publish, shown, table
+from common import median as cells_median
 
 REPEATS = 3
 ROOT = Path(__file__).parents[1]
@@ -118,17 +119,28 @@ def main() -> None:
                   for each in (cold, warm)),
             ]))  # fmt: skip
     pymc, package = (median(each) for each in zip(*imports, strict=True))
+    head = ["model", "call", "CPU, s", "wall, s", "preparation, ms"]
     publish(
         "Start-up",
-        "Made by `python benchmarks/startup.py --docs`. Calls run on two threads. Imports are "
-        "not included. The preparation ends when the first pilot begins. A cold process has empty "
-        "caches; a warm one has those of the cold one.",
-        table(["model", "call", "CPU, s", "wall, s", "preparation, ms"], rows),
-        "The next table has the number of functions that numba compiles in each call, and their "
-        "CPU seconds:",
-        table(["model", "part", "cold", "warm"], compiled),
-        f"`import pymc` takes {pymc:.2f} s, and `import pymc_bdmc` {package:.2f} s more.",
+        "Calls on two threads, without imports: medians over three models. The preparation ends "
+        "when the first pilot begins. A cold process has empty caches; a warm one has those of the "
+        f"cold one. `import pymc` takes {pymc:.2f} s, and `import pymc_bdmc` {package:.2f} s more.",
+        table(["call", *head[2:]], in_the_middle(rows)),
+        all_rows("startup", head, rows),
+        "Functions that numba compiles in each call, and their CPU seconds: "
+        + all_rows("startup_compiled", ["model", "part", "cold", "warm"], compiled),
     )
+
+
+def in_the_middle(rows: list[list[str]]) -> list[list]:
+    """Medians over models, a row a call."""
+    calls = dict.fromkeys(row[1] for row in rows)
+    forms = (".1f", ".1f", ".0f")
+    return [
+        [call, *(cells_median([row[place] for row in rows if row[1] == call], form)
+                 for place, form in enumerate(forms, 2))]
+        for call in calls
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

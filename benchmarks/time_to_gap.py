@@ -6,23 +6,17 @@ go to docs/performance.md.
 
 import logging
 import time
-import warnings
-from functools import partial
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from common import Annealer, publish, shown, table, timed
-from models import LOG_ML, MODELS
-from scipy.special import logsumexp
+from common import all_rows, publish, shown, table
+from models import MODELS
 
 from pymc_bdmc import FromPrior
 
 CHAINS, DATASETS, SEEDS = 8, 4, (1, 2, 3)
 MAX_TIME = 60.0
-RUNS, SMC_CHAINS = 6, 16
-SMC = [name for name in LOG_ML if name != "factorisation 50×25×5"]
-"""On the other one it is hundreds of nats off (docs/peers.md)."""
 STEP_METHODS = ["eight schools, non-centred", "AR(1)", "linear 1566×5"]
 BREAD = {
     "factorisation 50×25×5": [(10.9, 4.3), (2.07, 12.6), (0.85, 43.0)],
@@ -34,6 +28,15 @@ BREAD = {
 the sigmoid schedule, a step size tuned once at β = 1, on data like these; measured by us."""
 
 
+TO_GAP = [
+    "model", "path", "T", "bound, nats", "reached", "seconds", "CPU s", "chains: T",
+    "chains: bound, nats", "chains: reached", "chains: seconds", "chains: CPU s",
+    "CPU, chains / default",
+]  # fmt: skip
+AGAINST = [
+    "model", "mean gap, nats", "its s a chain", "our T", "gaps around", "our s a chain", "ratio",
+    "our pilot, s a data set",
+]  # fmt: skip
 CHAIN = dict(particles=1, path="prior")
 """As others have it."""
 
@@ -100,35 +103,6 @@ def against_bread(name: str) -> list[list]:
     return rows
 
 
-def against_smc(name: str) -> list:
-    """Seconds of one run, one core, at the root mean square error of ``sample_smc``'s default."""
-    log_ml, seconds = LOG_ML[name](), []
-    options = dict(cores=1, compute_convergence_checks=False, progressbar=False, random_seed=1)
-    for chains in (1, 1, RUNS + 1):  # the first fills PyTensor's caches
-        with MODELS[name](), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            taken, dt = timed(partial(pm.sample_smc, chains=chains, **options))
-        seconds.append(taken)
-    smc = (seconds[2] - seconds[1]) / RUNS  # without compilation
-    values = [run[-1] for run in dt["sample_stats"]["log_marginal_likelihood"].values]
-    smc_error = np.sqrt(np.mean((np.array(values, float) - log_ml) ** 2))
-    annealer, n_temperatures, error = Annealer(MODELS[name]()), 16, np.inf
-    while error > smc_error and n_temperatures < 2**13:
-        n_temperatures *= 2
-        ours, weights = timed(run_chains, annealer, n_temperatures)
-        values = logsumexp(weights, axis=1) - np.log(SMC_CHAINS)
-        error = np.sqrt(np.mean((values - log_ml) ** 2))
-    ours /= RUNS
-    cells = [f"{smc_error:.3f}", f"{smc:.2f}", n_temperatures, f"{error:.3f}", f"{ours:.3f}"]
-    return [name, f"{log_ml:.3f}", *cells, f"{smc / ours:.1f}"]
-
-
-def run_chains(annealer: Annealer, n_temperatures: int) -> list[list[float]]:
-    """Log weights of independent runs, each with its pilot."""
-    runs = [annealer.tasks(n_temperatures, SMC_CHAINS, seed) for seed in range(RUNS)]
-    return [[task.run(annealer.engine).log_weight for task in run] for run in runs]
-
-
 def against_step_methods(name: str) -> list:
     """Sampling time until one nat, four chains a direction on each of four data sets."""
     model, cells, times = MODELS[name](), [], []
@@ -145,46 +119,28 @@ def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
     to_gap = [shown(to_one_nat(name)) for name in MODELS]
     bread = [shown(row) for name in BREAD for row in against_bread(name)]
-    smc = [shown(against_smc(name)) for name in SMC]
     steps = [shown(against_step_methods(name)) for name in STEP_METHODS]
     publish(
         "Time until the sandwich closes",
-        "Made by `python benchmarks/time_to_gap.py --docs`. Calls have `target_gap=1.0`, "
-        f"`simulate=FromPrior({DATASETS})`, `max_time={MAX_TIME:g}` and two cores, with {CHAINS} "
-        f"runs in each direction on {DATASETS} data sets. In the first columns all other options "
-        "are the defaults. The columns from *chains* on are for chains of one particle on the path "
-        f"from the prior. Numbers are medians over {len(SEEDS)} seeds; *reached* is the "
-        "number of seeds that reached a gap of one nat. Seconds include pilots and scouts, but not "
-        "compilation. Pilots and scouts take most of the time of the default calls. If they choose "
-        "a fitted path, the gap ends far below one nat.",
-        table(
-            ["model", "path", "T", "bound, nats", "reached", "seconds", "CPU s",
-             "chains: T", "nats", "reached", "seconds", "CPU s", "CPU, chains / default"],
-            to_gap,
-        ),
-        "The next table compares with the tool of the authors of BREAD (Grosse, Ancha and Roy "
-        "2016), which uses Stan's NUTS, the sigmoid schedule and one step size tuned at β = 1. We "
-        "measured its figures on the same kind of machine and on data of the same size. Our data "
-        "are simulated from the prior. As in that tool, chains have one particle and the path is "
-        "from the prior; they run on one core. T and the time are interpolated, on logarithmic "
-        "axes, between the two rounds whose gaps are shown.",
-        table(
-            ["model", "its mean gap, nats", "its s a chain", "our T", "gaps around",
-             "our s a chain", "ratio", "our pilot, s a data set"],
-            bread,
-        ),
-        "The next table compares with `pm.sample_smc` and its default of 2000 draws, on models "
-        f"with a known log ML. Our T is doubled until the root mean square error of {SMC_CHAINS} "
-        f"chains over {RUNS} runs is no larger. Seconds are those of a run on one core, with our "
-        "pilot and without compilation.",
-        table(
-            ["model", "log ML", "SMC's error", "s", "our T", "our error", "s", "SMC / ours, s"],
-            smc,
-        ),
-        "The last table compares compiled NUTS with `pm.NUTS` in the same loop. There are 4 chains "
-        f"of one particle in each direction on {DATASETS} data sets, T starts at 50, and "
-        f"`max_time={MAX_TIME:g}`. The columns are the seconds and the gap at the end.",
-        table(["model", "compiled, s", "nats", "`pm.NUTS`, s", "nats", "ratio"], steps),
+        f"Calls with `target_gap=1.0`, `simulate=FromPrior({DATASETS})`, `max_time={MAX_TIME:g}` "
+        f"and {CHAINS} runs in each direction on each data set, on two cores, and the same with "
+        "chains of one particle on the path from the prior. Numbers are medians over "
+        f"{len(SEEDS)} seeds; *reached* counts those that reached a gap of one nat. Seconds "
+        "include pilots and scouts, which take most of the time of the default calls, but not "
+        "compilation.",
+        table(TO_GAP, to_gap,
+              only=["model", "path", "bound, nats", "reached", "CPU s", "chains: CPU s"]),
+        all_rows("time_to_gap", TO_GAP, to_gap),
+        "The tool of the authors of BREAD (Grosse, Ancha and Roy 2016) uses Stan's NUTS, the "
+        "sigmoid schedule and one step size tuned at β = 1. Its figures were measured on the same "
+        "kind of machine and on data of the same size; our data are simulated from the prior. Ours "
+        "are chains of one particle from the prior, on one core. T and the time are interpolated "
+        "between the two rounds whose gaps are in the file.",
+        table(AGAINST, bread, only=["model", "mean gap, nats", "its s a chain", "our s a chain"]),
+        all_rows("time_to_gap_bread", AGAINST, bread),
+        "Compiled NUTS and `pm.NUTS` in the same loop: seconds and the gap at the end, with 4 "
+        f"chains of one particle in each direction on {DATASETS} data sets, from T = 50 on.",
+        table(["model", "compiled, s", "gap, nats", "`pm.NUTS`, s", "gap", "ratio"], steps),
     )  # fmt: skip
 
 
