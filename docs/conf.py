@@ -62,6 +62,7 @@ FIRST = [  # stories for users of models; those for writers of methods follow
     for name in (
         "first_evidence",
         "trust",
+        "two_samplers",
         "which_model",
         "prior_sensitivity",
         "approximations",
