@@ -1,7 +1,7 @@
 """How much does the prior matter?
 =================================
 
-The page docs/prior_sensitivity.md tells more.
+The page docs/which_model.md tells more.
 
 Ten patients slept longer or shorter with a drug than without it (Student 1908, hours). Is there an
 effect? The Bayes factor depends on the prior scale of the effect. One run gives the whole curve,
