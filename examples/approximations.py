@@ -3,7 +3,7 @@
 
 Stopping distances of cars (Ezekiel 1930), by a straight line. Variational inference fits normal
 distributions to its posterior. One call tells how far each of them is from it, in nats, and by how
-much their probabilities can be off. The page docs/advi.md tells more.
+much their probabilities can be off. The page docs/trust.md tells more.
 """
 
 from pathlib import Path
