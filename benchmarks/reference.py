@@ -1,23 +1,24 @@
 """Gather models whose log ML is known, with its error and where it comes from, in one file.
 
-Run as ``python benchmarks/reference.py [--docs]``; half a minute. It prints the rows; with
-``--docs`` they become docs/reference.json, and the tables of docs/reference.md. Answers to models
-of this project are computed again. Those to published data are constants of the scripts beside
-this one, or the best call in the tables of docs/hard.md, so that no data are needed.
+Run as ``python benchmarks/reference.py [--docs]``; half a minute. It prints how many there are;
+with ``--docs`` they become docs/reference.json, and the table of docs/reference.md. Answers to
+models of this project are computed again. Those to published data are constants of the scripts
+beside this one, or the best call in docs/tables/hard.csv, so that no data are needed.
 """
 
+import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import anchors
 import hard
 import numpy as np
 import posteriordb_models
 from adversaries import ADVERSARIES, Adversary
-from common import publish, table
+from common import DOCS, publish, table
 from scipy.special import logsumexp
 
 from pymc_bdmc.testsystems import (
@@ -27,7 +28,6 @@ from pymc_bdmc.testsystems import (
     UnidentifiedBinomial,
 )
 
-DOCS = Path(__file__).parents[1] / "docs"
 FILE = DOCS / "reference.json"
 CLOSED, QUADRATURE, SAMPLED = "closed form", "quadrature", "importance sampling"
 
@@ -217,7 +217,7 @@ MEASURED = {
         for i in range(1, 7)
     },
 }
-"""Data of targets whose log ML is that of a call in docs/hard.md."""
+"""Data of targets whose log ML is that of a call in docs/tables/hard.csv."""
 BY = {
     "seeds": "ELBO of Chen et al. (2025), from memory",
     "German credit": "Blessing et al. (2024), from memory",
@@ -279,10 +279,10 @@ def of_adversary(name: str, made: Adversary) -> dict:
 
 
 def measured(name: str) -> tuple[float, float]:
-    """The call with the smallest error in the tables of docs/hard.md, or that of all windows."""
-    number = r"(-?[\d.]+) ± ([\d.]+)"
-    page = (DOCS / "hard.md").read_text()
-    found = re.findall(rf"^\| {re.escape(name)} \| ([^|]*) \| {number} ", page, re.M)
+    """The call with the smallest error in docs/tables/hard.csv, or that of all windows."""
+    with (DOCS / "tables" / "hard.csv").open(newline="") as file:
+        found = [(row["call"], *row["log ML"].split(" ± ")) for row in csv.DictReader(file)
+                 if row["target"] == name and " ± " in row["log ML"]]  # fmt: skip
     values, errors = np.array([each[1:] for each in found], dtype=float).T
     windows = ["days" in call for call, *_ in found]
     if any(windows):
@@ -295,7 +295,7 @@ def measured(name: str) -> tuple[float, float]:
 def of_published() -> Iterator[dict]:
     """Rows of public data, which are not in the project."""
     rows = HARD | {
-        name: (data, *measured(name), "this package, a call in docs/hard.md")
+        name: (data, *measured(name), "this package, a call in docs/tables/hard.csv")
         for name, data in MEASURED.items()
     }
     for name, (data, log_ml, error, how) in rows.items():
@@ -327,15 +327,28 @@ def main() -> None:
     made = [of_adversary(name, make()) for name, make in ADVERSARIES.items()]
     if "--docs" in sys.argv:
         FILE.write_text(written([*published, *systems, *made]))
-    parts = {"Published data": published, "Systems with closed forms": systems, "Made here": made}
-    for title, rows in parts.items():
-        cells = [
-            [each["name"], f"{each['log_ml']:.6f}".rstrip("0"), f"{each['error']:.2g}", each["how"]]
-            + ([each.get("published", "")] if rows is published else [])
-            for each in rows
-        ]
-        head = ["model", "log ML", "error", "how", "published"]
-        publish(title, table(head[: len(cells[0])], cells), page=DOCS / "reference.md")
+    publish(
+        "What is in the file", TEXT, table(["code", "models", "how", "largest error"],
+        by_code([*published, *systems, *made])), page=DOCS / "reference.md",
+    )  # fmt: skip
+
+
+TEXT = (
+    "Models by the place of their code: how log ML was got, with the number of models, and the "
+    "largest error in nats."
+)
+
+
+def by_code(rows: list[dict]) -> list[list]:
+    """A row a file of models."""
+    files = dict.fromkeys(each["code"].replace("pymc_bdmc.testsystems.", "") for each in rows)
+    lines = []
+    for code in files:
+        own = [each for each in rows if each["code"].endswith(code)]
+        ways = Counter(each["how"].split(",")[0] for each in own)
+        told = ", ".join(f"{how} ({n})" for how, n in ways.items())
+        lines.append([f"`{code}`", len(own), told, f"{max(each['error'] for each in own):.2g}"])
+    return lines
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_rows_are_whole():
         assert np.isfinite(row["log_ml"]), name
         assert 0 < row["error"] < 0.2, name
     page = (ROOT / "docs" / "reference.md").read_text()
-    assert re.findall(r"^\| ([^|]*) \| -?\d", page, re.M) == list(ROWS)
+    assert sum(map(int, re.findall(r"^\| `[^|]*` \| (\d+) \|", page, re.M))) == len(ROWS)
 
 
 def normal(y, sd):
