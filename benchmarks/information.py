@@ -1,23 +1,19 @@
 """Expected information gain by runs in both directions, and by nested and contrastive sampling.
 
-Run as ``python benchmarks/information.py [--docs]``; a minute. Experiments are linear, so the gain
-is half the logarithm of a determinant. All ways have the same data sets and as many evaluations of
-the likelihood. With ``--docs`` the table replaces that of docs/design.md.
+Run as ``python benchmarks/information.py``; a minute. Experiments are linear, so the gain is half
+the logarithm of a determinant. All ways have the same data sets and as many evaluations of the
+likelihood.
 """
 
 import logging
-import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pymc as pm
-from common import shown, table
+from common import shown
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
 
-DOCS = Path(__file__).parents[1] / "docs"
 ROWS, DATASETS = 20, 100
 HEAD = (
     "elements", "exact", "both directions: lower", "upper", "contrastive: lower", "nested: upper",
@@ -61,14 +57,9 @@ def row(n: int, scale: float) -> tuple:
 
 def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
-    rows = [shown(row(*each)) for each in ((2, 1.0), (5, 1.0), (10, 3.0), (15, 10.0))]
-    if "--docs" in sys.argv:
-        page = DOCS / "design.md"
-        found = re.sub(
-            r"\| elements \| exact.*?\n(?!\|)", table(HEAD, rows) + "\n", page.read_text(),
-            flags=re.S,
-        )  # fmt: skip
-        page.write_text(found)
+    shown(HEAD)
+    for each in ((2, 1.0), (5, 1.0), (10, 3.0), (15, 10.0)):
+        shown(row(*each))
 
 
 if __name__ == "__main__":
