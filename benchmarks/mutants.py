@@ -15,11 +15,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from common import publish, shown, table
+from common import DOCS, all_rows, made_by, publish, shown, table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "output" / "mutants.jsonl"
@@ -266,9 +267,28 @@ def main() -> None:
         for number, fault in enumerate(FAULTS, start=1)
         if number in known
     ]
-    made_by = "Made by `python benchmarks/mutants.py --docs`."
-    rows = table(["", "fault", "first test that fails"], rows)
-    publish("Faults of the package", made_by, rows, page=ROOT / "docs" / "mutants.md")
+    stamp = made_by(kept=RESULTS)
+    publish(
+        "Faults of the package", TEXT, *summary(rows, all_rows("mutants_package", HEAD, rows)),
+        page=DOCS / "mutants.md", made=stamp,
+    )  # fmt: skip
+
+
+HEAD = ["", "fault", "first test that fails"]
+TEXT = (
+    "Faults put into a copy of the package, one at a time, and the folder of the first quick test "
+    "that fails with each."
+)
+
+
+def summary(rows: list[list], link: str) -> list[str]:
+    """A row a folder of tests, and where all rows are."""
+    missed = [row[1] for row in rows if "no test" in row[2]]
+    folders = Counter(row[2].split("/")[1] for row in rows if row[1] not in missed)
+    lines = [[f"`tests/{folder}`", n] for folder, n in sorted(folders.items())]
+    lines += [["no test", len(missed)]] if missed else []
+    told = f"No test fails with: {'; '.join(missed)}. " if missed else ""
+    return [table(["tests", "faults"], lines), told + link]
 
 
 if __name__ == "__main__":

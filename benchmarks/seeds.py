@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from common import publish, table
+from common import made_by, publish, table
 
 from pymc_bdmc import testing
 from pymc_bdmc.base import streams
@@ -91,16 +91,17 @@ def main() -> None:
     failed = {name: each for name, each in found.items() if each["failures"]}
     rounds = [each["rounds"] for each in found.values()]
     summary = (
-        f"Made by `python benchmarks/seeds.py --docs`. {len(found)} tests ran {sum(rounds):,} "
-        f"times with other seeds, each {min(rounds)} times or more, {np.median(rounds):.0f} in the "
-        f"median; {sum(len(each['failures']) for each in failed.values())} runs failed."
+        f"{len(found)} tests that state their α ran {sum(rounds):,} times with other seeds, each "
+        f"{min(rounds)} times or more, {np.median(rounds):.0f} in the median; "
+        f"{sum(len(each['failures']) for each in failed.values())} runs failed."
     )
     rows = [
         [f"`{name.removeprefix('tests/')}`", len(each["failures"]), each["rounds"]]
         for name, each in sorted(failed.items())
     ]
     rows = table(["test", "failures", "runs"], rows)
-    publish("Other seeds", summary, rows, page=ROOT / "docs" / "mutants.md")
+    page = ROOT / "docs" / "mutants.md"
+    publish("Other seeds", summary, rows, page=page, made=made_by(kept=RESULTS))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ def test_the_catalogue_is_whole():
 def test_tables_are_written_to_a_page(tmp_path):
     page, results = tmp_path / "page.md", tmp_path / "results.jsonl"
     titles = ["Which check sees which fault", "How often and how fast"]
-    page.write_text("".join(f"## {title}\nRead on.\n\n| old |\n\nEnd.\n" for title in titles))
+    sections = "".join(f"## {title}\nRead on.\n\n| old |\n\nEnd.\n" for title in titles)
+    page.write_text(f"Made by\n`python -m tests.testing.mutants`\non some day.\n{sections}")
     command = ["--only", "NoJacobian", "--seeds=2", f"--results={results}", f"--page={page}"]
     for _ in range(2):  # the second time has nothing left to ask
         main(command)
@@ -67,8 +68,12 @@ def test_tables_are_written_to_a_page(tmp_path):
         ]  # fmt: skip
     text = page.read_text()
     assert "| old |" not in text
-    assert text.count("\n\nEnd.\n") == text.count("Read on.\n\n| mutant |") == 2
-    assert "| `NoJacobian` | check_transform | 2 of 2 | 20 | 20 |" in text
+    assert "some day" not in text
+    assert text.count("\n\nEnd.\n") == text.count("Read on.\n\n| check |") == 2
+    assert "| transform | 1 | 1 | 20 | 20 |  |" in text
+    assert "| check_transform | 1 | 2 of 2 | 20 | 20 |" in text
+    rows = (tmp_path / "tables" / "mutants_rates.csv").read_text()
+    assert "`NoJacobian`,check_transform,2 of 2,20,20," in rows
 
 
 @pytest.mark.slow

@@ -1,9 +1,14 @@
 """``python -m tests.testing.mutants``: which check sees which fault, and at what cost."""
 
 import argparse
+import csv
 import json
+import re
+import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +24,7 @@ SAMPLERS = [check.__name__ for check in CHECKS_OF_SAMPLERS]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the checks, print the tables, and replace those of a page by them."""
+    """Run the checks, and print a row a mutant; put a row a check on a page, all in its tables/."""
     parser = argparse.ArgumentParser(prog="python -m tests.testing.mutants", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1, help="of the best check of each mutant")
     parser.add_argument("--only", nargs="+", choices=MUTANTS, default=list(MUTANTS), metavar="NAME")
@@ -37,11 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.results:
                 with options.results.open("a") as file:
                     print(json.dumps(known[-1]), file=file)
-    sections = {MATRIX: matrix(mutants, known), RATES: rates(mutants, known)}
-    for title, table in sections.items():
+    (head, rows), (columns, lines) = matrix(mutants, known), rates(mutants, known)
+    for title, table in {MATRIX: _table(head, rows), RATES: _table(columns, lines)}.items():
         print(f"## {title}\n\n{table}\n")
-        if options.page:
-            _replace_table(options.page, title, table)
+    if options.page:
+        folder = options.page.parent / "tables"
+        folder.mkdir(exist_ok=True)
+        for name, table in {"mutants": [head, *rows], "mutants_rates": [columns, *lines]}.items():
+            with (folder / f"{name}.csv").open("w", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(table)
+        _replace_table(options.page, MATRIX, by_check(head, rows))
+        _replace_table(options.page, RATES, by_quickest(lines))
+        _replace_stamp(options.page, options.seeds)
 
 
 def _questions(mutants: Sequence[Mutant], seeds: int) -> Iterator[tuple[Mutant, str, int]]:
@@ -64,8 +76,8 @@ def _ask(mutant: Mutant, check: str, seed: int) -> dict:
     } | {name: report[name] for name in ("passed", "kind", "evidence", "cost")}
 
 
-def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
-    """A row for each mutant: costs, in bold where the fault was found, and the evidence."""
+def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> tuple[list, list]:
+    """Head and rows, one for each mutant: costs, in bold where it was found, and the evidence."""
     found = {(each["mutant"], each["check"]): each for each in answers if each["seed"] == 0}
     head = ["mutant", "what is wrong", *(name.removeprefix("check_") for name in SAMPLERS), "other"]
     rows = []
@@ -82,11 +94,47 @@ def matrix(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
         ]
         columns = [cells.get(check, "") for check in SAMPLERS]
         rows.append([f"`{mutant.name}`", mutant.fault, *columns, *(other or [""])])
-    return _table(head, rows)
+    return head, rows
 
 
-def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
-    """Return how many seeds found each mutant, by the quickest check."""
+def by_check(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A row for each check: how many mutants it found, at what cost, and which passed."""
+    found, passed = defaultdict(list), defaultdict(list)
+    for name, _, *cells in rows:
+        for column, cell in zip(head[2:], cells, strict=True):
+            check, _, told = cell.partition(": ") if column == "other" else (column, "", cell)
+            if told.startswith("**"):
+                found[check].append(int(told.split("**")[1]))
+            elif told:
+                passed[check].append(name)
+    lines = [
+        [check, len(costs) + len(passed[check]), len(costs), f"{np.median(costs):.0f}", max(costs),
+         ", ".join(passed[check])]
+        for check, costs in found.items()
+    ]  # fmt: skip
+    return _table(["check", "mutants", "found", "median cost", "largest", "not found"], lines)
+
+
+def by_quickest(rows: Sequence[Sequence]) -> str:
+    """A row for each check that is the quickest for some mutants, from `rates`."""
+    groups = defaultdict(list)
+    for _, check, caught, cost, largest, seconds, longest in rows:
+        hits, _, seeds = caught.partition(" of ")
+        groups[check].append([int(hits), int(seeds), float(cost), int(largest),
+                              float(seconds), float(longest)])  # fmt: skip
+    lines = []
+    for check, own in groups.items():
+        hits, seeds, costs, largest, seconds, longest = zip(*own, strict=True)
+        lines.append([
+            check, len(own), f"{sum(hits)} of {sum(seeds)}", f"{np.median(costs):.0f}",
+            max(largest), f"{np.median(seconds):.1f}", f"{max(longest):.1f}",
+        ])  # fmt: skip
+    head = ["check", "mutants", "caught", "median cost", "largest", "median CPU s", "largest"]
+    return _table(head, lines)
+
+
+def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> tuple[list, list]:
+    """Return head and rows: how many seeds found each mutant, by the quickest check."""
     rows = []
     for mutant in mutants:
         own = [a for a in answers if (a["mutant"], a["check"]) == (mutant.name, mutant.seen_by)]
@@ -98,8 +146,9 @@ def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
                 f"{np.median(costs):.0f}", max(costs), f"{np.median(seconds):.1f}",
                 f"{max(seconds):.1f}",
             ])  # fmt: skip
-    head = ["mutant", "check", "caught", "median cost", "largest", "median CPU s", "largest"]
-    return _table(head, rows)
+    head = ["mutant", "check", "caught", "median cost", "largest cost", "median CPU s",
+            "largest CPU s"]  # fmt: skip
+    return head, rows
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
@@ -119,6 +168,16 @@ def _replace_table(page: Path, title: str, table: str) -> None:
     inside = [i for i in inside if i < end]
     lines[inside[0] : inside[-1] + 1] = [table]
     page.write_text(before + heading + "\n".join(lines))
+
+
+def _replace_stamp(page: Path, seeds: int) -> None:
+    """Say on the page when, and by which code, its tables were made."""
+    log = ["git", "log", "-1", "--format=%h", "--abbrev=8", "--", "pymc_bdmc"]
+    code = subprocess.run(log, capture_output=True, text=True).stdout.strip() or "unknown"
+    command = f"python -m tests.testing.mutants --seeds {seeds} --page docs/mutants.md"
+    made = f"Made by\n`{command}`\non {datetime.now().astimezone():%Y-%m-%d}, code {code}."
+    old = r"Made by\s`python -m tests\.testing\.mutants[^`]*`\son [^.]*\."
+    page.write_text(re.sub(old, made, page.read_text()))
 
 
 if __name__ == "__main__":
