@@ -9,18 +9,14 @@ All have α = 1e-5 for a mutant and about 20,000 transitions to spend.
   draw among the states of a chain on data simulated from it; a χ² test for every quantity.
 """
 
-from pathlib import Path
-
 import numpy as np
-from common import publish, shown, table
+from common import shown
 from scipy import stats
 
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.testing.subjects import ALPHA, Target
 from tests.testing.mutants import MUTANTS, coordinates, hamiltonian, walks
 from tests.testing.mutants.trials import barrier, known_mean, sum_of_two, three_categories
-
-PAGE = Path(__file__).parents[1] / "docs" / "testing.md"
 
 STEPS = 5
 BATCHES = (250, 1000, 2750)
@@ -114,35 +110,22 @@ def bets(sampler, mutant) -> tuple[bool, int]:
     return not report.passed, report.cost
 
 
-def row(name, specimen, mutant, model) -> list[str]:
+def row(name, specimen, mutant, model) -> None:
+    """Print the transitions of each test: bold if it finds a fault, in brackets if it passes."""
     found = [bets(specimen(), mutant)]
     found += [test(Subject(specimen(), model(), 1)) for test in (two_samples, ranks)]
-    return shown([name, *(f"**{cost}**" if failed else f"({cost})" for failed, cost in found)])
+    shown([name, *(f"**{cost}**" if failed else f"({cost})" for failed, cost in found)])
 
 
 def main() -> None:
-    rows = []
+    shown(["sampler", "bets", "two samples", "ranks"])
     for broken, model in TRIED.items():
         mutant = MUTANTS[broken.__name__]
-        rows.append(row(f"`{mutant.name}`", broken, mutant, model))
+        row(f"`{mutant.name}`", broken, mutant, model)
     sound = {MUTANTS[broken.__name__].parent: broken for broken in TRIED}
     for parent, broken in sound.items():
         mutant = MUTANTS[broken.__name__]
-        rows.append(row(f"{parent.__name__}, sound", parent, mutant, TRIED[broken]))
-    publish(
-        "Beside other tests at the same α",
-        "The table has the transitions until a test finds a fault of the [catalogue](mutants.md), "
-        "in bold, or until it passes the sampler, in brackets. All tests have α = 10⁻⁵ and 20,000 "
-        "transitions, and use the same model, the elements of θ, their product, log p and ℓ. *Two "
-        "samples* is a sequence of Kolmogorov-Smirnov tests, as in R's mcunit; *ranks* is "
-        "simulation-based calibration. Both are implemented in `benchmarks/detection.py`.",
-        table(["sampler", "bets (`check_invariance`)", "two samples", "ranks"], rows),
-        "A bold number in the row of a sound sampler is a false alarm: calibration treats the "
-        "states of a chain as independent draws, which they are not if the chain mixes slowly. The "
-        "test of two samples passes early if the first p-values raise no doubt. Bets have more "
-        "power because they compare each draw with the state to which the sampler moves it.",
-        page=PAGE,
-    )
+        row(f"{parent.__name__}, sound", parent, mutant, TRIED[broken])
 
 
 if __name__ == "__main__":
