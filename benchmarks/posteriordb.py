@@ -21,37 +21,38 @@ import numpy as np
 import posteriordb_models as models
 import pymc as pm
 import xarray as xr
-from common import publish, table
+from common import all_rows, made_by, publish, table
 
 import pymc_bdmc as bdmc
 
 ROOT = Path(__file__).parents[1]
 PAGE, KEPT = ROOT / "docs" / "posteriordb.md", ROOT / "output" / "posteriordb"
 SECTIONS = {
-    "Log ML and the reference draws": """\
-*Runs*: those on the real data that the default call chose, 16 to 48. Where it does not find all
-4000 reference draws *good*, a row with 64 runs follows. *Worth*: the effective sample size of the
-run's own draws, the median over the elements. *Known*: by quadrature, or by importance sampling
-for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003. *s*: CPU seconds of
-the call, with compilation in the first.""",
-    "Other seeds": """\
-Default calls with seeds 1 to 12, by `--seeds 12` and their names, and how each judges all 4000
-reference draws. *z²*: the mean square of the difference of log ML from the known value, in standard
-errors.""",
-    "With a path fitted to draws": """\
-`path=bdmc.FittedPath(idata)`, with the reference draws as `idata`. Half of them fit the path,
-and reverse runs start from the others, so log ML comes from both directions. *Bridge sampling*
-is the same with `temperatures=1, chains=64`. *Gradients*: all evaluations of the call, fits and
-further moves included, relative to those of the default call; *of all*: to those of the default
-call with its simulated data, where that was run. In the centred eight schools no t distribution
-is near the posterior, so the call goes on as without the draws. `gp_pois_regr` is left out,
-since its draws hold f, but not the free variables f is made of.""",
-    "What is caught": """\
-1000 of the draws are taken 20 times, and one element of them is changed, each time another;
-draws of the prior, copies and draws of another data set change all. They are compared with the
-run of the default call, and a change is caught if they are called *bad*. The rows log p(θ, y)
-are left out. The repeats of a posterior share its run, so they are not independent: an error of
-the run shows in all of them.""",
+    "Log ML and the reference draws": (
+        "How default calls judge all 4000 reference draws, and log ML. Where a call does not find "
+        "them *good*, a row with 64 runs follows. *Known*: by quadrature, or by importance "
+        "sampling for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003. "
+        "*s*: CPU seconds of the call, with compilation in the first."
+    ),
+    "Other seeds": (
+        "The same for seeds 1 to 12. *z²*: the mean square of the difference of log ML from the "
+        "known value, in standard errors."
+    ),
+    "With a path fitted to draws": (
+        "`path=bdmc.FittedPath(idata)`, with the reference draws as `idata`: half of them fit the "
+        "path, and reverse runs start from the others. *Bridge sampling* is the same with "
+        "`temperatures=1, chains=64`. In the centred eight schools no t distribution is near the "
+        "posterior, so the call goes on as without the draws. `gp_pois_regr` is left out, since "
+        "its draws hold f, but not the free variables that f is made of. The file has gradients, "
+        "relative to those of the default call, and (*of all*) of the call with simulated data."
+    ),
+    "What is caught": (
+        "1000 of the draws are taken 20 times for each of 15 posteriors, and one element of them "
+        "is changed, each time another; draws of the prior, copies and draws of another data set "
+        "change all. A change is caught if the draws are called *bad*. The repeats of a posterior "
+        "share its run, so an error of the run shows in all of them. The rows log p(θ, y) are left "
+        "out."
+    ),
 }
 """What is said above each table."""
 CALL = dict(simulate=None, random_seed=1, cores=1, progressbar=False)
@@ -206,8 +207,8 @@ def seeds_row(name: str, calls: list[dict]) -> list[str]:
     return [name, *map(str, counts), square]
 
 
-def page() -> tuple[str, str, str, str]:
-    """All that is kept, as tables."""
+def page() -> list[list[str]]:
+    """All that is kept, as tables and links to all rows."""
     kept = {path.stem: json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))}
     runs, drawn = [], []
     for name, each in kept.items():
@@ -221,17 +222,30 @@ def page() -> tuple[str, str, str, str]:
                 for n in (each["runs"][0]["gradients"], each.get("all_gradients"))
             ]
             drawn.append([name, shown(fitted), shown(each["bridge"]), known, *shares])
-    head = ["posterior", "path", "runs", "4000 draws", "run's own worth", "log ML", "known", "s"]
-    fit = ["posterior", "fitted to draws", "bridge sampling", "known", "gradients", "of all"]
     counts = []
     for column in COLUMNS:
         told = [status for each in kept.values() for status in each["statuses"][column]]
         shares = [str(told.count(status)) for status in ("good", "open", "bad")]
         counts.append([column, *shares, str(len(told))])
-    told = table(["1000 draws, of which", "good", "open", "bad", "of"], counts)
     seeds = [seeds_row(name, each["seeds"]) for name, each in kept.items() if "seeds" in each]
-    others = ["posterior", "calls", "from the prior", "good", "open", "bad", "z²"]
-    return table(head, runs), table(others, seeds), table(fit, drawn), told
+    return parts(runs, seeds, drawn, counts)
+
+
+RUNS = ["posterior", "path", "runs", "4000 draws", "run's own worth", "log ML", "known", "s"]
+FIT = ["posterior", "fitted to draws", "bridge sampling", "known", "gradients", "of all"]
+OTHERS = ["posterior", "calls", "from the prior", "good", "open", "bad", "z²"]
+COUNTS = ["1000 draws, of which", "good", "open", "bad", "of"]
+
+
+def parts(runs: list, seeds: list, drawn: list, counts: list) -> list[list[str]]:
+    """What each section shows, in the order of ``SECTIONS``."""
+    short = ["posterior", "runs", "4000 draws", "log ML", "known", "s"]
+    return [
+        [table(RUNS, runs, only=short), all_rows("posteriordb", RUNS, runs)],
+        [table(OTHERS, seeds)],
+        [table(FIT, drawn, only=FIT[:4]), all_rows("posteriordb_fitted", FIT, drawn)],
+        [table(COUNTS, counts)],
+    ]
 
 
 def main() -> None:
@@ -245,8 +259,9 @@ def main() -> None:
     if not models.FOLDER.exists():
         sys.exit(f"The data of posteriordb are not at {models.FOLDER}.")
     if options.docs:
+        newest = max(KEPT.glob("*.json"), key=lambda file: file.stat().st_mtime)
         for (title, text), part in zip(SECTIONS.items(), page(), strict=True):
-            publish(title, text, part, page=PAGE)
+            publish(title, text, *part, page=PAGE, made=made_by(kept=newest))
         return
     KEPT.mkdir(parents=True, exist_ok=True)
     for name in options.names:

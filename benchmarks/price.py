@@ -20,7 +20,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from common import publish, shown, table
+from common import DOCS, all_rows, made_by, publish, shown, table
 from models import LOG_ML, MODELS
 
 import pymc_bdmc as bdmc
@@ -252,20 +252,27 @@ def report(seeds: int) -> None:
         if name in LOG_ML:
             told = [row for row in (*calls, *kept["real data"].values()) if "value" in row]
             z += [(row["value"] - LOG_ML[name]()) / row["error"] for row in told]
-    publish(
-        "What was measured",
-        f"Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --seeds {seeds} --docs`: medians "
-        "over seeds, on one core.",
-        f"Where log ML is known: mean z² {np.mean(np.square(z)):.2f} over {len(z)} calls."
-        if z else "",
-        table(
-            ["model", "gradients, real data", "gradients, with 20 sets", "gradients, pm.sample",
-             "ratio", "CPU s, real data", "CPU s, with 20 sets", "CPU s, pm.sample", "T", "error",
-             "verdicts"],
-            rows,
-        ),
-        page=ROOT / "docs" / "price.md",
+    known = (
+        f"Where log ML is known, mean z² is {np.mean(np.square(z)):.2f} over {len(z)} calls."
+        if z else ""
     )  # fmt: skip
+    stamp = made_by(f"OMP_NUM_THREADS=1 python benchmarks/price.py --seeds {seeds} --docs", RESULTS)
+    publish(
+        "What was measured", f"Medians over seeds, on one core. {known}",
+        *summary(rows, all_rows("price", HEAD, rows)), page=DOCS / "price.md", made=stamp,
+    )  # fmt: skip
+
+
+HEAD = [
+    "model", "gradients, real data", "gradients, with 20 sets", "gradients, pm.sample", "ratio",
+    "CPU s, real data", "CPU s, with 20 sets", "CPU s, pm.sample", "T", "error", "verdicts",
+]  # fmt: skip
+
+
+def summary(rows: list[list], link: str) -> list[str]:
+    """What the section shows."""
+    shown = ["model", "ratio", *HEAD[5:8], "error", "verdicts"]
+    return [table(HEAD, rows, only=shown), link]
 
 
 def main() -> None:

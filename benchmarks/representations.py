@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
-from common import publish, shown, table
+from common import all_rows, publish, shown, table
 from models import SD_SCHOOLS
 
 import pymc_bdmc as bdmc
@@ -188,15 +188,25 @@ def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
         rows.append([step, label, *(gaps.get(t, "") for t in ladder), f"{each.speed:.3f}"])
     first, second = pair.models
     differences = [[step, *difference([found[step, first], found[step, second]])] for step in STEPS]
-    publish(
-        name[0].upper() + name[1:],
-        f"There are {pair.chains} chains in each direction on each of {pair.datasets} data sets.",
-        table(["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows),
-        f"The table has the gap of the {second} representation minus that of the {first} one, "
-        f"after {AT} steps of each, and after the time in which the slower one makes {AT} steps:",
+    text = TEXT.format(chains=pair.chains, datasets=pair.datasets, first=first, second=second)
+    head = ["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"]
+    publish(name[0].upper() + name[1:], text, *summary(name, differences, head, rows), page=PAGE)
+
+
+TEXT = (
+    f"The gap of the {{second}} representation less that of the {{first}} one, after {AT} steps of "
+    f"each, and after the time in which the slower one makes {AT} steps. There are {{chains}} "
+    "chains in each direction on each of {datasets} data sets."
+)
+
+
+def summary(name: str, differences: list, head: list, rows: list) -> list[str]:
+    """What the section on a pair shows."""
+    file = f"representations_{name.split()[0]}"
+    return [
         table(["kernel", "at equal steps", "at equal time"], differences),
-        page=PAGE,
-    )
+        all_rows(file, head, rows),
+    ]
 
 
 def main() -> None:

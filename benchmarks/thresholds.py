@@ -5,7 +5,7 @@ half an hour. The models are those of benchmarks/honesty.py. On each, one defaul
 every threshold whether a comparison would have another outcome if the threshold were half or twice
 as large, or infinite. If so, the call is made again with that threshold. Results are kept in a
 file, a line a model, so the command can be stopped and goes on. With ``--docs`` the table replaces
-the one in docs/thresholds.md.
+that of docs/thresholds.md.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from unittest import mock
 
 import numpy as np
 from adversaries import ADVERSARIES, Adversary
-from common import shown, table
+from common import DOCS, made_by, publish, shown, table
 from honesty import distance, sample
 
 from pymc_bdmc.fits import limits
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "thresholds.md"
+PAGE = DOCS / "thresholds.md"
 RESULTS = ROOT / "output" / "thresholds.jsonl"
 FACTORS = {"halved": 0.5, "doubled": 2.0, "left out": np.inf}
 COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
@@ -136,12 +136,19 @@ def main() -> None:
          *(cell(name, way, rows) for way in FACTORS)]
         for name, value in THRESHOLDS.items()
     ]  # fmt: skip
-    head = ["threshold", "value", "what it limits", *FACTORS]
-    print(text := table(head, lines))
-    if arguments.docs:
-        PAGE.write_text(
-            re.sub(r"\| threshold .*?\n(?!\|)", text + "\n", PAGE.read_text(), flags=re.S)
-        )
+    publish(
+        "What was measured", TEXT.format(calls=len(rows)),
+        table(["threshold", "value", "what it limits", *FACTORS], lines),
+        page=PAGE, made=made_by("OMP_NUM_THREADS=1 python benchmarks/thresholds.py --docs", RESULTS),
+    )  # fmt: skip
+
+
+TEXT = (
+    "What changes in {calls} default calls if a threshold is halved, doubled or left out: in how "
+    "many calls a comparison with it has another outcome, which were made again; how their "
+    "verdicts change; how many more of them are wrong; and by how much their CPU time changes, if "
+    "by 5 s or more in all."
+)
 
 
 if __name__ == "__main__":

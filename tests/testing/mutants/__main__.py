@@ -176,7 +176,7 @@ def _replace_stamp(page: Path, seeds: int) -> None:
     code = subprocess.run(log, capture_output=True, text=True).stdout.strip() or "unknown"
     command = f"python -m tests.testing.mutants --seeds {seeds} --page docs/mutants.md"
     made = f"Made by\n`{command}`\non {datetime.now().astimezone():%Y-%m-%d}, code {code}."
-    old = r"Made by\s`python -m tests\.testing\.mutants[^`]*`\son [^.]*\."
+    old = r"Made by\s`python\s-m\stests\.testing\.mutants[^`]*`\son [^.]*\."
     page.write_text(re.sub(old, made, page.read_text()))
 
 
