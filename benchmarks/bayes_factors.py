@@ -1,17 +1,17 @@
 """Bayes factors of published data by the default call, beside the numbers that are known.
 
-The data lie in the folder that the environment variable BDMC_ANCHORS names. `--docs` puts the table
-on the page.
+The data lie in the folder that the environment variable BDMC_ANCHORS names. `--docs` writes
+docs/tables/bayes_factors.csv. Known values are from closed forms, quadrature, or importance
+sampling with an error below 0.006; those of the exchange rates are from others' bridge sampling.
 """
 
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pymc as pm
 from anchors import ANCHORS, LOG_ML, exchange_rates
-from common import publish, shown, table
+from common import all_rows, shown
 
 import pymc_bdmc as bdmc
 
@@ -25,7 +25,8 @@ KNOWN = LOG_ML | {
     "exchange rates, 3 factors": -905.271,
 }
 """Those of the exchange rates by others' bridge sampling."""
-PAGE = Path(__file__).parents[1] / "docs" / "which_model.md"
+HEAD = "question", "known", "found, first seed", "largest |z|", "error", "s a call"
+"""Largest |z| and medians over seeds; seconds are those of the slower call, without compilation."""
 
 PAIRS = {
     "radiata pine: resin-adjusted density or density": ("radiata pine, z", "radiata pine, x"),
@@ -67,21 +68,12 @@ def main() -> None:
         factors, errors, seconds = np.array([found(names, 1 + k) for k in range(SEEDS)]).T
         known = KNOWN[names[0]] - KNOWN[names[1]]
         z = np.max(np.abs((factors - known) / errors))
-        shown([title, f"{np.median(errors):.3f}", f"{np.median(seconds):.1f} s"])
-        rows.append([
+        rows.append(shown([
             title, f"{known:.3f}", f"{factors[0]:.3f} ± {errors[0]:.3f}",
-            f"{z:.1f}".replace("nan", "—"),
-        ])  # fmt: skip
-    publish(
-        "Where the answer is known",
-        "Log Bayes factors in nats, with `simulate=None, chains=64`; the largest |z| is over "
-        f"{SEEDS} seeds. Made by `BDMC_ANCHORS=… python benchmarks/bayes_factors.py --docs`.",
-        table(["question", "known", "found, first seed", "largest \\|z\\|"], rows),
-        "Known values are from closed forms, quadrature, or importance sampling with an error "
-        "below 0.006. Those of the exchange rates are from published bridge sampling, whose error "
-        "is not printed. A dash means that not all calls recommend a log ML.",
-        page=PAGE,
-    )
+            f"{z:.1f}".replace("nan", "—"), f"{np.median(errors):.3f}".replace("nan", "—"),
+            f"{np.median(seconds):.1f}",
+        ]))  # fmt: skip
+    all_rows("bayes_factors", HEAD, rows)
 
 
 if __name__ == "__main__":
