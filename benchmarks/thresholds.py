@@ -30,6 +30,7 @@ from pymc_bdmc.fits import limits
 ROOT = Path(__file__).parents[1]
 PAGE = DOCS / "thresholds.md"
 RESULTS = ROOT / "output" / "thresholds.jsonl"
+COMMAND = "OMP_NUM_THREADS=1 python benchmarks/thresholds.py --docs"
 FACTORS = {"halved": 0.5, "doubled": 2.0, "left out": np.inf}
 COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 
@@ -139,7 +140,7 @@ def main() -> None:
     publish(
         "What was measured", TEXT.format(calls=len(rows)),
         table(["threshold", "value", "what it limits", *FACTORS], lines),
-        page=PAGE, made=made_by("OMP_NUM_THREADS=1 python benchmarks/thresholds.py --docs", RESULTS),
+        page=PAGE, made=made_by(COMMAND, RESULTS),
     )  # fmt: skip
 
 
