@@ -1,7 +1,7 @@
-"""Ising and Potts models as in Habeck (2017), and how fast they run: docs/lattice.md.
+"""Ising and Potts models as in Habeck (2017), and how fast they run: sections of docs/testbed.md.
 
-Run as ``python benchmarks/lattice.py > docs/lattice.md``; about two minutes on two cores. The
-pictures go to docs/images.
+Run as ``python benchmarks/lattice.py [--docs]``; about two minutes on two cores. The picture goes
+to docs/images.
 """
 
 import logging
@@ -11,6 +11,7 @@ from statistics import median
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from common import DOCS, publish, table
 from numba import njit
 
 import pymc_bdmc as bdmc
@@ -23,7 +24,7 @@ from pymc_bdmc.lattice import (
     perfect_samples,
 )
 
-IMAGES = "docs/images"
+PAGE, PICTURE = DOCS / "testbed.md", DOCS / "images" / "lattice_work.png"
 ISING = Ising(32)
 POTTS = Potts(32, q=10, coupling=2.0)
 PAPER = {
@@ -83,13 +84,13 @@ def scalar_potts(spins, interaction, q, updates, heat_bath, rng):
                 spins[i, j] = new
 
 
-def speed(blocks: int = 21) -> None:
+def speed(blocks: int = 21) -> list[list[str]]:
     """Nanoseconds of a single-site update on one core; the two loops take turns."""
+    rows = []
     rng = np.random.default_rng(1)
     sites = rng.integers(ISING.n_sites, size=2 * ISING.n_sites)
     signs = rng.choice(np.array([-1, 1], dtype=np.int8), size=(32, 32))
     colours = rng.integers(POTTS.q, size=(32, 32))
-    print("| model | move | β | scalar loop | library | ratio |\n|---|---|---|---|---|---|")
     for name, system, chain_type, heat_bath in [
         ("Ising", ISING, IsingChains, False),
         ("Potts", POTTS, PottsChains, False),
@@ -111,7 +112,10 @@ def speed(blocks: int = 21) -> None:
             ours, plain = (median(column) for column in zip(*times[1:], strict=True))
             ratio = median(slow / fast for fast, slow in times[1:])
             move = "heat bath" if heat_bath else "Metropolis"
-            print(f"| {name} | {move} | {beta:g} | {plain:.1f} ns | {ours:.2f} ns | {ratio:.0f} |")
+            rows.append([
+                name, move, f"{beta:g}", f"{plain:.1f} ns", f"{ours:.2f} ns", f"{ratio:.0f}"
+            ])  # fmt: skip
+    return rows
 
 
 def timed(system, **options):
@@ -122,22 +126,21 @@ def timed(system, **options):
     return dt, time.perf_counter() - started
 
 
-def ising():
-    """The table of Fig. 3; returns the result with random sites, as in the paper."""
+def ising() -> tuple[list[list[str]], xr.DataTree]:
+    """Rows of the table of Fig. 3, and the result with random sites, as in the paper."""
     random, took = timed(ISING, sites="random", updates=1000)
     checkerboard, took_checkerboard = timed(ISING)
-    print("| | paper | random sites | checkerboard |\n|---|---|---|---|")
-    columns = []
+    columns, rows = [], []
     for dt in (random, checkerboard):
         found = bdmc.evidence(dt).loc[("simulated", 0)]
         bounds = bdmc.summary(dt).loc["simulated"]
         columns.append({**found.T.to_dict(), **bounds.T.to_dict()})
     for name, published in PAPER.items():
-        cells = " | ".join(f"{c[name]['value']:.2f} ± {c[name]['error']:.2f}" for c in columns)
-        print(f"| {name} | {published} | {cells} |")
-    print(f"| exact | 1339.267 | {ISING.log_z():.3f} | {ISING.log_z():.3f} |")
-    print(f"| time | | {took:.1f} s | {took_checkerboard:.1f} s |")
-    return random
+        cells = [f"{c[name]['value']:.2f} ± {c[name]['error']:.2f}" for c in columns]
+        rows.append([name, f"{published}", *cells])
+    rows.append(["exact", "1339.267", *2 * [f"{ISING.log_z():.3f}"]])
+    rows.append(["time", "", f"{took:.1f} s", f"{took_checkerboard:.1f} s"])
+    return rows, random
 
 
 def dense_near_transition(system, half_width=0.01, n=2001) -> np.ndarray:
@@ -176,117 +179,78 @@ def from_small_lattice(side: int) -> float:
     return (small.log_z() - log_q) * POTTS.n_sites / small.n_sites + log_q
 
 
-def potts():
-    """Routes to one number; returns the results with the linear and with the dense schedule."""
+def potts() -> tuple[list[list[str]], xr.DataTree, xr.DataTree]:
+    """Routes to one number, and the results with the linear and with the dense schedule."""
     linear, _ = timed(POTTS, kernel="heat bath")
     betas = dense_near_transition(POTTS)
     dense, took = timed(
         POTTS, kernel="heat bath", temperatures=betas, updates=30 * POTTS.n_sites, chains=256
     )
-    print("| method | log(Z/Z_0) |\n|---|---|")
-    print("| published | about 1742, about 1745 |")
+    rows = [["published", "about 1742, about 1745"]]
     for name, dt in (("linear schedule, T = 1000, one sweep", linear),
                      (f"dense near β_c, T = {len(betas) - 1}, 30 sweeps", dense)):  # fmt: skip
         bounds = bdmc.summary(dt).loc["simulated", "value"]
-        print(f"| bounds, {name} | {bounds['lower bound']:.1f} … {bounds['upper bound']:.1f} |")
+        rows.append([
+            f"bounds, {name}", f"{bounds['lower bound']:.1f} … {bounds['upper bound']:.1f}"
+        ])  # fmt: skip
     value, error = bdmc.evidence(dense, "bar")[["value", "error"]].iloc[0]
-    print(f"| BAR, dense near β_c ({took:.0f} s) | {value:.2f} ± {error:.2f} |")
+    rows.append([f"BAR, dense near β_c ({took:.0f} s)", f"{value:.2f} ± {error:.2f}"])
     value, error = from_zero_temperature(POTTS)
-    print(f"| integration from zero temperature | {value:.2f} ± {error:.2f} |")
+    rows.append(["integration from zero temperature", f"{value:.2f} ± {error:.2f}"])
     for side in (4, 5):
-        print(f"| exact for L = {side}, scaled to 32 × 32 | {from_small_lattice(side):.4f} |")
-    return linear, dense
-
-
-def estimates_by_chains(results: dict, truths: list[float]) -> None:
-    """Draw BAR and the averaged weights against the number of chains (Figs 3 B and 4 B)."""
-    figure, axes = plt.subplots(1, len(results), figsize=(4.5 * len(results), 3.2), squeeze=False)
-    for axis, truth, (title, dt) in zip(axes[0], truths, results.items(), strict=True):
-        forward, reverse = (dt[g]["log_weight"].values[0] for g in ("forward", "reverse"))
-        sizes = np.unique(np.geomspace(10, len(forward), 12).astype(int))
-        for colour, (label, estimator) in enumerate(
-            {
-                "averaged weights, forward": lambda f, r: bdmc.estimators.jarzynski_forward(f),
-                "averaged weights, reverse": lambda f, r: bdmc.estimators.jarzynski_reverse(r),
-                "BAR": bdmc.estimators.bar,
-            }.items()
-        ):
-            found = [estimator(forward[:n], reverse[:n]) for n in sizes]
-            values, errors = (np.array([getattr(e, k) for e in found]) for k in ("value", "error"))
-            axis.errorbar(sizes, values, errors, color=f"C{colour}", label=label, capsize=2)
-        axis.axhline(truth, color="black", linestyle=":", label="exact")
-        axis.set(xscale="log", xlabel="chains per direction", title=title)
-    axes[0, 0].set_ylabel("log(Z/Z$_0$) (nats)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
-    figure.set_layout_engine("constrained")
+        exact = f"{from_small_lattice(side):.4f}"
+        rows.append([f"exact for L = {side}, scaled to 32 × 32", exact])
+    return rows, linear, dense
 
 
 def draw(ising: xr.DataTree, linear: xr.DataTree, dense: xr.DataTree) -> None:
-    """Save the pictures of the page."""
+    """Save the picture of the page."""
     panels = {"Ising": ising, "Potts, linear": linear, "Potts, dense near β_c": dense}
-    exact = from_small_lattice(5)
     bdmc.plot_sandwich(panels, kind="hist", backend="matplotlib")
-    plt.savefig(f"{IMAGES}/lattice_work.png", dpi=100)
-    bdmc.plot_hysteresis(panels, backend="matplotlib")
-    plt.savefig(f"{IMAGES}/lattice_hysteresis.png", dpi=100)
-    estimates_by_chains(panels, [ISING.log_z(), exact, exact])
-    plt.savefig(f"{IMAGES}/lattice_estimates.png", dpi=100)
+    plt.savefig(PICTURE, dpi=100)
 
 
-INTRODUCTION = """\
-# Ising and Potts models
+TEXTS = {
+    "Ising, 32 × 32": (
+        "Log(Z/Z_0) at β = 1 in nats, as in Habeck (2017), Fig. 3: a linear schedule with "
+        "T = 1000, 1000 single-site updates at each temperature, and 1000 chains in each "
+        "direction. The paper updates random sites. A checkerboard sweep is 1024 updates. Here "
+        "reverse chains start from exact samples."
+    ),
+    "Potts, q = 10, 32 × 32, E = −2 Σ δ": (
+        "As in Habeck (2017), Fig. 4. The phase transition is of first order, so on a linear "
+        "schedule the work distributions of the two directions do not overlap."
+    ),
+    "Speed of lattices": (
+        "Time of a single-site update on one core. The scalar loop updates one chain in compiled "
+        "code with NumPy's PCG64. The library updates 1024 Ising chains as bits, or 128 Potts "
+        "chains as bytes. The two are timed alternately; medians."
+    ),
+}
+HEADS = (
+    ["", "paper", "random sites", "checkerboard"],
+    ["method", "log(Z/Z_0)"],
+    ["model", "move", "β", "scalar loop", "library", "ratio"],
+)
 
-This page compares estimates of partition functions with exact and published values.
 
-Made by `python benchmarks/lattice.py > docs/lattice.md`. All values are log(Z/Z_0) at β = 1 in
-nats. Errors are one standard error. Times were measured on two cores with warm caches.
-
-## Ising, 32 × 32
-
-This repeats Habeck (2017), Fig. 3: a linear schedule with T = 1000, 1000 single-site updates at
-each temperature, and 1000 chains in each direction. The paper updates random sites. A checkerboard
-sweep is 1024 updates. Here reverse chains start from exact samples.
-"""
-POTTS_TEXT = """
-## Potts, q = 10, 32 × 32, E = −2 Σ δ
-
-This repeats Habeck (2017), Fig. 4. The phase transition is of first order, so on a linear schedule
-the work distributions of the two directions do not overlap at all. Methods that have little in
-common agree with each other. The published values lie one to two nats below or above them.
-"""
-PICTURES_TEXT = """
-## Pictures
-
-![Log weights](images/lattice_work.png)
-
-*Log weights. Their means are the bounds.*
-
-![Hysteresis](images/lattice_hysteresis.png)
-
-*Mean ℓ along the path. The dashed line marks the critical β of the infinite lattice.*
-
-![Estimates by number of chains](images/lattice_estimates.png)
-
-*Estimates with one standard error, against the number of chains that are used.*
-"""
-SPEED_TEXT = """
-## Speed
-
-Time of a single-site update on one core. The scalar loop updates one chain in compiled code with
-NumPy's PCG64. The library updates 1024 Ising chains as bits, with acceptance probabilities of 64
-bits, or 128 Potts chains as bytes. The two are timed alternately, and the table has medians.
-"""
+def contents(*rows: list[list[str]]) -> dict[str, list[str]]:
+    """What each section shows, by its title."""
+    tables = [[table(head, each)] for head, each in zip(HEADS, rows, strict=True)]
+    tables[1] += [
+        "![Log weights](images/lattice_work.png)",
+        "*Log weights of both models. Their means are the bounds.*",
+    ]
+    return dict(zip(TEXTS, tables, strict=True))
 
 
 def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)  # the paper's runs are hard on purpose
-    print(INTRODUCTION)
-    random = ising()
-    print(POTTS_TEXT)
-    linear, dense = potts()
+    of_ising, random = ising()
+    of_potts, linear, dense = potts()
     draw(random, linear, dense)
-    print(PICTURES_TEXT + SPEED_TEXT)
-    speed()
+    for title, parts in contents(of_ising, of_potts, speed()).items():
+        publish(title, TEXTS[title], *parts, page=PAGE)
 
 
 if __name__ == "__main__":

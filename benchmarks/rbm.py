@@ -1,19 +1,19 @@
-"""Restricted Boltzmann machines: speed, exact answers, and estimators side by side: docs/rbm.md.
+"""Restricted Boltzmann machines: speed, exact answers, estimators: sections of docs/testbed.md.
 
-Run as ``python benchmarks/rbm.py [mnistvh_CD25.npz] > docs/rbm.md`` with OMP_NUM_THREADS=1; about
+Run as ``python benchmarks/rbm.py [mnistvh_CD25.npz] [--docs]`` with OMP_NUM_THREADS=1; about
 fifteen minutes. The file holds the weights a, b, W of a machine with 784 visible and 500 hidden
-units, trained on MNIST by CD-25; without it the page lacks that machine.
+units, trained on MNIST by CD-25; without it there are no sections on that machine.
 """
 
 import logging
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 import matplotlib.pyplot as plt
 import numpy as np
+from common import DOCS, all_rows, publish, table
 from scipy.ndimage import zoom
 
 import pymc_bdmc as bdmc
@@ -21,32 +21,43 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.rbm import RBM, anneal, binary_digits, held_out_log_likelihood, train
 
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+PAGE, IMAGES = DOCS / "testbed.md", DOCS / "images"
 REPLICATES = 8
 CHAINS = 20
-SMALL = """\
-Machines of 64 × 10 and 64 × 20 units are trained on scikit-learn's digits by persistent contrastive
-divergence (PCD). *Followed* is log Z as estimated during training, *exact* is log Z by enumeration.
-The mean log likelihoods use the followed value.
-"""
-LARGE = """\
-Published estimates of log Z are about 451.3 to 451.4; see Habeck (2017), Figure 4 C. Runs have
-100 chains in each direction. Reverse chains start from the last states of 5000 sweeps. The first
-half of these is annealed from the prior, so the status of the upper bound is *burned-in*. The base
-rates are estimated from samples drawn in this way.
-"""
-EQUAL = f"""\
-All methods have the same number of sweeps and start from the base rates, as in Carlson et al.
-(2016), Figure 3. The table has the bias and, after the comma, the root mean square error over
-{REPLICATES} runs of {CHAINS} chains. AIS is the forward average and RAISE the reverse average. BAR
-spends half of its sweeps on each direction. The sweeps that find the starts of RAISE and BAR are
-not counted. RTS has 101 temperatures. It spends up to 47 % of its sweeps on its guess of log Z, for
-which 500 sweeps are too few. The sequential likelihood also uses these initial draws, which are
-made before equilibrium.
-
-The machine has 784 × 100 units. It is trained on scikit-learn's digits enlarged to 28×28 by PCD in
-100 epochs.
-"""
+COMMAND = "OMP_NUM_THREADS=1 python benchmarks/rbm.py mnistvh_CD25.npz --docs"
+SMALL = (
+    "A machine of 64 × 20 units is trained on scikit-learn's digits by persistent contrastive "
+    "divergence (PCD), and its log Z is known by enumeration. It is annealed by 100 chains in each "
+    "direction with 200 temperatures. Simulated tempering (RTS, TI, MBAR) has 21 temperatures, 32 "
+    "chains and 1000 draws. Values in nats; z is the error divided by the stated one. TI by the "
+    "Riemann rule says that it is not valid."
+)
+LARGE = (
+    "Published estimates of log Z are about 451.3 to 451.4; see Habeck (2017), Figure 4 C. Runs "
+    "have 100 chains in each direction. Reverse chains start from the last states of 5000 sweeps, "
+    "of which the first half is annealed from the prior. Base rates are estimated from samples "
+    "drawn in this way. There are 5000 temperatures; the first file has 1000 as well. The second "
+    "has simulated tempering on the path from the base rates, with 101 temperatures, 100 chains "
+    "and 4000 draws."
+)
+EQUAL = (
+    "All methods have the same number of sweeps and start from the base rates, as in Carlson et "
+    f"al. (2016), Figure 3: bias and, after the comma, root mean square error over {REPLICATES} "
+    f"runs of {CHAINS} chains, in nats. AIS is the forward average and RAISE the reverse average. "
+    "BAR spends half of its sweeps on each direction. The sweeps that find the starts of RAISE and "
+    "BAR are not counted. RTS has 101 temperatures, and spends up to 47 % of its sweeps on its "
+    "guess of log Z, for which 500 sweeps are too few. {machine} The reference is {reference} by "
+    "BAR, with 200 chains in each direction and 6000 temperatures."
+)
+TRAINED = (
+    "The machine has 784 × 100 units and is trained on scikit-learn's digits enlarged to 28×28 by "
+    "PCD in 100 epochs."
+)
+TRAINING = ["hidden units", "epochs", "followed", "exact", "train", "held out"]
+SMALL_HEAD = ["method", "value", "error", "z", "valid"]
+LARGE_HEAD = ["path", "temperatures", "lower", "upper", "gap", "BAR", "valid"]
+TEMPERED = ["method", "value", "error", "valid"]
+EQUAL_HEAD = ["sweeps", "AIS", "RAISE", "BAR", "RTS", "sequential likelihood"]
 
 
 def large_digits() -> np.ndarray:
@@ -56,7 +67,7 @@ def large_digits() -> np.ndarray:
     return (zoom(load_digits().images, (1, 3.5, 3.5), order=1) > 8).reshape(-1, 784)
 
 
-def speed(rbm, chains=100, sweeps=20, blocks=40):
+def speed(rbm, chains=100, sweeps=20, blocks=40) -> str:
     """Median share of a sweep's time that the machine's own sgemm takes for the same shapes."""
     rng = np.random.default_rng(1)
     state, betas = rbm.draw_prior(chains, rng), np.full(chains, 0.5)
@@ -80,18 +91,17 @@ def speed(rbm, chains=100, sweeps=20, blocks=40):
             shares["anneal"].append(product / (annealed - swept))
             bare.append(product / sweeps)
     flops = 4 * chains * rbm.W.size / median(bare) / 1e9
-    print(
+    return (
         f"NumPy's sgemm reaches {flops:.0f} Gflop/s on one thread. For {chains} chains, sweeps "
         f"reach {100 * median(shares['sweep']):.0f} % of that speed, and annealing with its log "
         f"weights {100 * median(shares['anneal']):.0f} % (medians of {blocks - 1} blocks)."
     )
 
 
-def small_machine():
+def small_machine() -> tuple[list, list, str]:
+    """Rows on the training and of the methods, and what is said of held-out digits."""
     data = binary_digits()[np.random.default_rng(1).permutation(1797)]
-    print(
-        "| hidden units | epochs | followed | exact | train | held out |\n|---|---|---|---|---|---|"
-    )
+    trained = []
     for hidden in (10, 20):
         for epochs in (10, 50, 200):
             training = train(
@@ -103,42 +113,35 @@ def small_machine():
                 random_seed=1,
                 progressbar=False,
             )
-            print(
-                f"| {hidden} | {epochs} | {training.log_z[-1]:.3f} | "
-                f"{training.rbm.log_z():.3f} | {training.log_likelihood[-1]:.2f} | "
-                f"{training.held_out[-1]:.2f} |"
-            )
+            log_z = [training.log_z[-1], training.rbm.log_z()]
+            means = [training.log_likelihood[-1], training.held_out[-1]]
+            trained.append([hidden, epochs, *(f"{x:.3f}" for x in log_z),
+                            *(f"{x:.2f}" for x in means)])  # fmt: skip
     rbm = training.rbm
     exact = rbm.log_z()
     dt = anneal(rbm, chains=100, temperatures=200, random_seed=1, progressbar=False)
-    print(f"\nThe last of these machines has the exact log Z = {exact:.4f}. It is annealed by 100")
-    print("chains in each direction with 200 temperatures. Simulated tempering has 21")
-    print("temperatures, 32 chains and 1000 draws.\n")
-    print("| method | value | error | z | valid |\n|---|---|---|---|---|")
     tempered = bdmc.evidence(
         bdmc.temper(rbm, temperatures=20, random_seed=1, progressbar=False)
     ).droplevel(["data", "dataset"])
     annealed = bdmc.evidence(dt).droplevel(["data", "dataset"])
+    rows = [["exact", f"{exact:.4f}", "", "", ""]]
     for name, row in [*annealed.iterrows(), *tempered.iterrows()]:
         z = (row["value"] - exact) / row["error"]
-        print(
-            f"| {name} | {row['value']:.4f} | {row['error']:.4f} | {z:+.1f} | "
-            f"{'yes' if row['valid'] else 'no'} |"
-        )
+        valid = "yes" if row["valid"] else "no"
+        rows.append([name, f"{row['value']:.4f}", f"{row['error']:.4f}", f"{z:+.1f}", valid])
     found = held_out_log_likelihood(rbm, data[1400:], dt)
-    print(
-        "\nThe mean log likelihood of the 397 held-out digits lies between "
+    told = (
+        "The mean log likelihood of the 397 held-out digits lies between "
         f"{found.lower.value:.4f} and {found.upper.value:.4f}. The estimate by BAR is "
         f"{found.estimate.value:.4f} ± {found.estimate.error:.4f}, and the exact value is "
         f"{rbm.log_marginal(data[1400:]).mean() - exact:.4f}."
     )
+    return trained, rows, told
 
 
-def large_machine(rbm):
-    """Both directions on several paths, and the histograms of the best (Habeck's Figure 4 C)."""
-    print(
-        "| path | temperatures | lower | upper | gap | BAR | valid |\n|---|---|---|---|---|---|---|"
-    )
+def large_machine(rbm) -> tuple[list, list]:
+    """Rows of several paths in both directions and of tempering (Habeck's Figure 4 C)."""
+    rows = []
     base = rbm_with_base_rate(rbm)
     paths = {
         "uniform prior": rbm,
@@ -156,29 +159,24 @@ def large_machine(rbm):
             )
             f, r = (dt[group]["log_weight"].values.ravel() for group in ("forward", "reverse"))
             found = bar(f, r)
-            print(
-                f"| {name} | {temperatures} | {f.mean():.2f} | {r.mean():.2f} | "
-                f"{r.mean() - f.mean():.2f} | {found.value:.2f} ± {found.error:.2f} | "
-                f"{'yes' if found.valid else 'no'} |",
-                flush=True,
-            )
+            means = (f.mean(), r.mean(), r.mean() - f.mean())
+            rows.append([
+                name, temperatures, *(f"{each:.2f}" for each in means),
+                f"{found.value:.2f} ± {found.error:.2f}", "yes" if found.valid else "no",
+            ])  # fmt: skip
         if name in panels:
             draw_work(panels[name], f, r, f"{name}, {temperatures} temperatures")
     axes[0].set_ylabel("chains")
     axes[0].legend()
     figure.savefig(IMAGES / "rbm_work.png", dpi=90)
-    print("\n![forward and reverse log weights](images/rbm_work.png)\n")
     tempered = bdmc.temper(
         base, chains=100, temperatures=100, draws=4000, random_seed=1, progressbar=False
     )
-    print(
-        "Simulated tempering on the path from the base rates has 101 temperatures, 100 chains and "
-        "4000 draws:\n"
-    )
-    print("| method | value | error | valid |\n|---|---|---|---|")
-    for name, row in bdmc.evidence(tempered).droplevel(["data", "dataset"]).iterrows():
-        valid = "yes" if row["valid"] else "no"
-        print(f"| {name} | {row['value']:.2f} | {row['error']:.2f} | {valid} |")
+    of_tempering = [
+        [name, f"{row['value']:.2f}", f"{row['error']:.2f}", "yes" if row["valid"] else "no"]
+        for name, row in bdmc.evidence(tempered).droplevel(["data", "dataset"]).iterrows()
+    ]
+    return rows, of_tempering
 
 
 def draw_work(axis, forward, reverse, title):
@@ -194,23 +192,21 @@ def rbm_with_base_rate(rbm):
     return rbm.with_base_rate(rbm.draw_posterior(400, np.random.default_rng(1), 4000).visible)
 
 
-def matched(rbm):
-    """Bias and root mean square error at equal sweeps; the reference is a long run."""
+def matched(rbm) -> tuple[str, list]:
+    """The reference by a long run, and rows of bias and error at equal sweeps."""
     base = rbm_with_base_rate(rbm)
     dt = anneal(base, chains=200, temperatures=6000, burn_in=6000, random_seed=0,
                 progressbar=False)  # fmt: skip
     forward, reverse = (dt[g]["log_weight"].values.ravel() for g in ("forward", "reverse"))
     reference = bar(forward, reverse)
-    print(f"The reference is {reference.value:.2f} ± {reference.error:.2f} by BAR, with 200")
-    print("chains in each direction and 6000 temperatures.\n")
-    print("| sweeps | AIS | RAISE | BAR | RTS | sequential likelihood |\n|---|---|---|---|---|---|")
+    rows = []
     starts = base.draw_posterior(CHAINS * REPLICATES, np.random.default_rng(2), 6000)
     for sweeps in (500, 2000, 8000):
         found = [one_replicate(base, sweeps, seed, starts) for seed in range(REPLICATES)]
         errors = np.array(found) - reference.value
         bias, rmse = errors.mean(axis=0), np.sqrt((errors**2).mean(axis=0))
-        cells = " | ".join(f"{b:+.2f}, {e:.2f}" for b, e in zip(bias, rmse, strict=True))
-        print(f"| {sweeps} | {cells} |", flush=True)
+        rows.append([sweeps, *(f"{b:+.2f}, {e:.2f}" for b, e in zip(bias, rmse, strict=True))])
+    return f"{reference.value:.2f} ± {reference.error:.2f}", rows
 
 
 def one_replicate(base, sweeps, seed, starts):
@@ -242,6 +238,31 @@ def one_replicate(base, sweeps, seed, starts):
     ]
 
 
+def of_small(trained: list, rows: list, told: str, fast: str) -> list[str]:
+    """What the section on the small machine shows."""
+    off = max(abs(float(each[2]) - float(each[3])) for each in trained)
+    few = ("exact", "bar", "forward average", "reverse average", "RTS", "TI riemann",
+           "TI corrected", "MBAR")  # fmt: skip
+    return [
+        table(SMALL_HEAD, [row for row in rows if row[0] in few], only=SMALL_HEAD[:4]),
+        all_rows("rbm", SMALL_HEAD, rows),
+        f"{told} Log Z as followed during training is at most {off:.3f} nats off the exact one. "
+        + all_rows("rbm_training", TRAINING, trained),
+        fast,
+    ]
+
+
+def of_large(rows: list, tempered: list) -> list[str]:
+    """What the section on the large machine shows."""
+    longest = [row for row in rows if str(row[1]) == "5000"]
+    return [
+        table(LARGE_HEAD, longest, only=["path", "gap", "BAR", "valid"]),
+        f"{all_rows('rbm_large', LARGE_HEAD, rows)} Simulated tempering: "
+        + all_rows("rbm_tempering", TEMPERED, tempered),
+        "![forward and reverse log weights](images/rbm_work.png)",
+    ]
+
+
 def main(path: str | None = None) -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)  # short runs are meant to be uneven
     digits = large_digits()
@@ -249,27 +270,21 @@ def main(path: str | None = None) -> None:
         digits, 100, epochs=100, rate=0.1, particles=100, random_seed=1, progressbar=False
     ).rbm
     large = RBM.load(path) if path else None
-    print("# Restricted Boltzmann machines\n")
-    print("This page compares estimates of partition functions with exact and published values.\n")
-    print("Made by `python benchmarks/rbm.py mnistvh_CD25.npz > docs/rbm.md`.")
-    print("All values are in nats.\n")
-    print("## Speed\n")
     rng = np.random.default_rng(1)
-    speed(RBM(np.zeros(784), np.zeros(500), 0.1 * rng.normal(size=(784, 500))))
-    print("\n## Machines with an exact answer\n")
-    print(SMALL)
-    small_machine()
+    fast = speed(RBM(np.zeros(784), np.zeros(500), 0.1 * rng.normal(size=(784, 500))))
+    where = dict(page=PAGE, command=COMMAND)
+    publish("Boltzmann machines with an exact answer", SMALL, *of_small(*small_machine(), fast),
+            **where)  # fmt: skip
     if large:
-        print("\n## The machine of 784 × 500 units\n")
-        print(LARGE)
-        large_machine(large)
-    print("\n## Equal sweeps\n")
-    print(EQUAL)
-    matched(trained)
+        publish("A machine of 784 × 500 units", LARGE, *of_large(*large_machine(large)), **where)
+    reference, rows = matched(trained)
+    text = EQUAL.format(machine=TRAINED, reference=reference)
+    publish("Equal sweeps", text, table(EQUAL_HEAD, rows), **where)
     if large:
-        print("\nThe same comparison on the machine of 784 × 500 units:\n")
-        matched(large)
+        reference, rows = matched(large)
+        text = EQUAL.format(machine="The machine has 784 × 500 units.", reference=reference)
+        publish("Equal sweeps, 784 × 500 units", text, table(EQUAL_HEAD, rows), **where)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*[each for each in sys.argv[1:] if each != "--docs"])

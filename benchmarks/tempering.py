@@ -1,29 +1,49 @@
-"""Simulated tempering where the answer is known, and where chains get stuck: docs/tempering.md.
+"""Simulated tempering where the answer is known, and a knot: sections of docs/testbed.md.
 
-Run as ``python benchmarks/tempering.py [mnistvh_CD25.npz] > docs/tempering.md``; about five
-minutes. The file holds the weights a, b, W of a machine with 784 visible and 500 hidden units,
-trained on MNIST by CD-25; without it the page lacks the section on knots.
+Run as ``python benchmarks/tempering.py [mnistvh_CD25.npz] [--docs]``; about five minutes. The file
+holds the weights a, b, W of a machine with 784 visible and 500 hidden units, trained on MNIST by
+CD-25; without it there is no section on knots.
 """
 
 import logging
 import sys
-from pathlib import Path
 
 import numpy as np
+from common import DOCS, all_rows, publish, table
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.rbm import RBM, binary_digits, train
 from pymc_bdmc.testsystems import BimodalGaussian
 
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+PAGE, IMAGES = DOCS / "testbed.md", DOCS / "images"
 REPLICATES = 10
-KNOT = """\
-This repeats their Figure 8 on the machine of 784 × 500 units, whose published estimates are
-about 451.3 to 451.4. On the path from the uniform prior no chain passes a knot, a bottleneck
-between temperatures, and the estimate says that it is not valid. On the path from the base
-rates chains pass. SD and RSD are the total variation distance between the flow from a
-temperature to another and the flow back, and this distance relative to the flow of all moves.
-"""
+COMMAND = "python benchmarks/tempering.py mnistvh_CD25.npz --docs"
+FEW = (
+    "RTS is Rao-Blackwellised tempered sampling, TI-RB is thermodynamic integration with "
+    "Rao-Blackwellised averages, and MBAR is the multistate form of Bennett's acceptance ratio. "
+    "Mean error ± its standard deviation over {replicates} runs, in nats, on a Boltzmann machine "
+    "of 64 × 20 units with an exact log Z, by K temperatures, 32 chains and 400 draws, as in "
+    "Carlson, Stinson, Pakman and Paninski (2016), Figure 2. Before the first iteration, the "
+    "Wang-Landau start has an error of {first}, and the guess for the final draws one of {last}."
+)
+GAUSSIANS = (
+    "The same on a likelihood with two equal modes at ±(3, …, 3), with standard deviation 1, and a "
+    "prior with standard deviation 5. There are 21 temperatures and 32 chains, and a draw is 20 "
+    "Metropolis steps. The file has all methods in one run of 1600 draws."
+)
+KNOT = (
+    "As their Figure 8, on the machine of 784 × 500 units, whose published estimates are about "
+    "451.3 to 451.4. On the path from the uniform prior no chain passes a knot, a bottleneck "
+    "between temperatures, and the estimate says that it is not valid. SD and RSD are the total "
+    "variation distance between the flow from a temperature to another and the flow back, and this "
+    "distance relative to the flow of all moves."
+)
+RULES = ["RTS", "TI-RB riemann", "TI-RB trapezoid", "TI-RB corrected"]
+METHODS = ["RTS", "sequential likelihood", "TI-RB corrected", "MBAR"]
+ONE_RUN = ["method", "value", "error", "z"]
+KNOTS = [
+    "prior", "RTS", "valid", "passages from end to end", "least conductance", "SD", "RSD",
+]  # fmt: skip
 
 
 def deviations(system, exact, methods, **options):
@@ -36,37 +56,31 @@ def deviations(system, exact, methods, **options):
     return [f"{m:+.3f} ± {s:.3f}" for m, s in zip(found.mean(0), found.std(0, ddof=1), strict=True)]
 
 
-def discretisation(rbm):
-    methods = ["RTS", "TI-RB riemann", "TI-RB trapezoid", "TI-RB corrected"]
-    print("| K | " + " | ".join(methods) + " |")
-    print("|---" * 5 + "|")
-    for K in (4, 6, 11, 21, 51, 101):
-        cells = deviations(rbm, rbm.log_z(), methods, temperatures=K - 1, draws=400)
-        print(f"| {K} | " + " | ".join(cells) + " |", flush=True)
+def discretisation(rbm) -> list[list]:
+    """A row a number of temperatures."""
+    return [
+        [K, *deviations(rbm, rbm.log_z(), RULES, temperatures=K - 1, draws=400)]
+        for K in (4, 6, 11, 21, 51, 101)
+    ]
 
 
-def gaussians():
+def gaussians() -> tuple[list[list], list[list]]:
+    """A row a number of draws, and a row a method in one run of the last."""
     system = BimodalGaussian(dimension=10, distance=3.0, prior_std=5.0, upper_weight=0.5)
-    methods = ["RTS", "sequential likelihood", "TI-RB corrected", "MBAR"]
-    print("| draws | " + " | ".join(methods) + " |")
-    print("|---" * 5 + "|")
+    rows = []
     for draws in (100, 400, 1600):
         options = {"temperatures": 20, "schedule": "cubic", "draws": draws, "initial": 20}
-        cells = deviations(system, system.log_z, methods, **options)
-        print(f"| {draws} | " + " | ".join(cells) + " |", flush=True)
+        rows.append([draws, *deviations(system, system.log_z, METHODS, **options)])
     dt = bdmc.temper(system, random_seed=1, progressbar=False, **options)
-    table = bdmc.evidence(dt).droplevel(["data", "dataset"])
-    print(
-        f"\nThis is one run of {draws} draws with the errors that it states. "
-        f"The exact value is {system.log_z:.4f}.\n"
-    )
-    print("| method | value | error | z |\n|---|---|---|---|")
-    for name, row in table.iterrows():
+    one_run = [["exact", f"{system.log_z:.4f}", "", ""]]
+    for name, row in bdmc.evidence(dt).droplevel(["data", "dataset"]).iterrows():
         z = (row["value"] - system.log_z) / row["error"]
-        print(f"| {name} | {row['value']:.4f} | {row['error']:.4f} | {z:+.1f} |")
+        one_run.append([name, f"{row['value']:.4f}", f"{row['error']:.4f}", f"{z:+.1f}"])
+    return rows, one_run
 
 
-def initial_iterations(rbm):
+def initial_iterations(rbm) -> tuple[str, str]:
+    """Errors of the guess of log Z before the first iteration, and of the one for the draws."""
     dt = bdmc.temper(
         rbm,
         temperatures=100,
@@ -76,17 +90,16 @@ def initial_iterations(rbm):
         random_seed=1,
         progressbar=False,
     )
-    print("| iteration | draws of a chain | max abs(r - c) K | error, nats |\n|---|---|---|---|")
-    K, exact = dt["initial"].sizes["beta"], rbm.log_z()
-    for i, row in dt["initial"].dataset.groupby("iteration"):
-        uneven = float(np.abs(K * np.exp(row["log_probability"]).mean("chain") - 1).max())
-        error = float(row["log_z_guess"].squeeze()[-1]) - exact
-        print(f"| {i + 1} | {int(row['draws'].item())} | {uneven:.2f} | {error:+.3f} |")
-    final = float(dt["tempering"]["log_z_guess"][-1]) - exact
-    print(f"\nThe guess that is used for the final draws has an error of {final:+.3f}.")
+    guesses = (
+        dt["initial"]["log_z_guess"].isel(iteration=0).squeeze(),
+        dt["tempering"]["log_z_guess"],
+    )
+    first, last = (f"{float(each[-1]) - rbm.log_z():+.3f}" for each in guesses)
+    return first, last
 
 
-def knots(path):
+def knots(path) -> list[list]:
+    """A row a prior; the picture is saved."""
     rbm = RBM.load(path)
     samples = rbm.draw_posterior(200, np.random.default_rng(1), burn_in=2000).visible
     runs = {}
@@ -95,55 +108,47 @@ def knots(path):
             system, chains=50, temperatures=100, draws=2000, random_seed=1, progressbar=False
         )
     bdmc.plot_tempering(runs, backend="matplotlib").savefig(IMAGES / "tempering_knot.png")
-    print("![chains on the ladder](images/tempering_knot.png)\n")
-    print("| prior | RTS | valid | passages from end to end | least conductance | SD | RSD |")
-    print("|---" * 7 + "|")
+    rows = []
     for name, dt in runs.items():
         run = dt["tempering"]
         arrays = [run[x].values for x in ("log_likelihood", "place", "beta", "log_z_guess")]
         flow = bdmc.estimators.temperature_flow(*arrays)
         passages = bdmc.estimators.count_passages(arrays[1], len(arrays[2])).sum()
         rts = bdmc.evidence(dt, "RTS").iloc[0]
-        print(
-            f"| {name} | {rts['value']:.2f} ± {rts['error']:.2f} | "
-            f"{'yes' if rts['valid'] else 'no'} | {passages} | "
-            f"{np.nanmin(flow.conductance):.2g} | {flow.symmetric_difference:.3f} | "
-            f"{flow.relative:.3f} |"
-        )
+        rows.append([
+            name, f"{rts['value']:.2f} ± {rts['error']:.2f}", "yes" if rts["valid"] else "no",
+            passages, f"{np.nanmin(flow.conductance):.2g}", f"{flow.symmetric_difference:.3f}",
+            f"{flow.relative:.3f}",
+        ])  # fmt: skip
+    return rows
+
+
+def contents(few: list, two: list, one_run: list, knots: list | None) -> dict[str, list[str]]:
+    """What each section shows, by its title."""
+    found = {
+        "Simulated tempering with few temperatures": [table(["K", *RULES], few)],
+        "Tempering on two Gaussians in ten dimensions": [
+            table(["draws", *METHODS], two),
+            all_rows("tempering_one_run", ONE_RUN, one_run),
+        ],
+    }
+    if knots:
+        found["A knot"] = [
+            table(KNOTS, knots),
+            "![chains on the ladder](images/tempering_knot.png)",
+        ]
+    return found
 
 
 def main(path: str | None = None) -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)  # short runs are meant to be uneven
     rbm = train(binary_digits(), 20, epochs=100, rate=0.2, random_seed=1, progressbar=False).rbm
-    print("# Simulated tempering where the answer is known\n")
-    print(
-        "Made by `python benchmarks/tempering.py mnistvh_CD25.npz > docs/tempering.md`. The small"
-    )
-    print("Boltzmann machine has 64 visible and 20 hidden units, and is trained on")
-    print("scikit-learn's digits by PCD.")
-    print(f"Its exact log Z, by enumeration, is {rbm.log_z():.4f}. The experiments follow")
-    print("Carlson, Stinson, Pakman and Paninski (2016). Errors are the mean error ± its standard")
-    print(f"deviation over {REPLICATES} runs, in nats.\n")
-    print("RTS is Rao-Blackwellised tempered sampling, TI is thermodynamic integration, TI-RB is")
-    print("TI with Rao-Blackwellised averages, and MBAR is the multistate form of Bennett's")
-    print("acceptance ratio.\n")
-    print("## With few temperatures the integration rule matters to TI, but not to RTS\n")
-    print("This repeats their Figure 2 with K temperatures, 32 chains and 400 draws.\n")
-    discretisation(rbm)
-    print("\n## RTS and MBAR on two Gaussians in ten dimensions\n")
-    print("The likelihood has two equal modes at ±(3, …, 3) with standard deviation 1, and the")
-    print("prior has standard deviation 5. There are 21 temperatures and 32 chains, and a draw is")
-    print("20 Metropolis steps.\n")
-    gaussians()
-    print("\n## The initial iterations\n")
-    print("This repeats their Figure 6: the guess of log Z before each iteration, on 101")
-    print("temperatures. The first guess comes from the Wang-Landau start.\n")
-    initial_iterations(rbm)
-    if path:
-        print("\n## A knot\n")
-        print(KNOT)
-        knots(path)
+    first, last = initial_iterations(rbm)
+    few = FEW.format(replicates=REPLICATES, first=first, last=last)
+    shown = contents(discretisation(rbm), *gaussians(), knots(path) if path else None)
+    for (title, parts), text in zip(shown.items(), (few, GAUSSIANS, KNOT), strict=False):
+        publish(title, text, *parts, page=PAGE, command=COMMAND)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*[each for each in sys.argv[1:] if each != "--docs"])

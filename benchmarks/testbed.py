@@ -2,7 +2,7 @@
 
 Run as ``python benchmarks/testbed.py [--models …] [--docs]`` with OPENBLAS_NUM_THREADS=1; some
 twenty minutes. What has been measured is kept in files, so it can be done a model at a time;
-``--docs`` puts all there is on the page.
+``--docs`` puts all there is on the page, and all rows in docs/tables.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
-from common import publish, shown, table
+from common import DOCS, all_rows, publish, shown, table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import factor_models as study
 from factor_models import ESTIMATORS, BinaryAttributes, Clustering, LowRank, Problem, standings
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "testbed.md"
+PAGE = DOCS / "testbed.md"
 OUTPUT = ROOT / "output"
 MODELS = {
     "clustering": Clustering(),
@@ -47,28 +47,23 @@ LONG = {"binary attributes": ("SMC", "SMC, one particle", "nested sampling")}
 CROSS_TRIALS, REFERENCE = 3, "population, 4 × the budget"
 ERRORS = (10.0, 2.0, 1.0)
 TEXTS = {
-    "Ground truth": """\
-Made by `python benchmarks/testbed.py --docs`, as are all tables below but the last. There are eight
-runs in each direction, with 48 particles and 300 steps. Log ML lies between the lower and the upper
-value. All errors below are differences from the estimate by BAR.""",
-    "Beside the paper": """\
-The table has the CPU seconds until an estimator reaches the error that the paper reports for it,
-interpolated between budgets by a power law. If the smallest budget is enough, the table has its
-seconds. *Sooner* is the paper's time divided by ours. The paper's seconds are of another machine
-and of its own data. On binary attributes three estimators need more than the budgets of the race.
-The second table has their errors in nats and their CPU seconds, from five estimates each.""",
-    "The race": """\
-The first columns have the root mean square error in nats and the CPU seconds of one estimate, for
-each budget. Then follow the bias and the combined error for the largest budget, and the seconds
-until the error is 10, 2 and 1 nats.""",
-    "Which model?": """\
-The table has the log ML of each model's data under that model, minus their log ML under another
-model, as the mean of three estimates with the largest budget. For a model that did not make the
-data there are no exact rows, and therefore no sandwich. So the first row is the estimate by forward
-populations, with the standard error of three independent ones. This error does not include a bias
-that they share. Populations with a quarter of the budget, in the last row, and AIS show how large
-this bias may be. All rows below the first are differences from it. Estimators with errors of one
-sign have errors of different size on two models, which do not cancel.""",
+    "Ground truth": (
+        "Eight runs in each direction, with 48 particles and 300 steps. Log ML lies between the "
+        "lower and the upper value. All errors below are differences from the estimate by BAR."
+    ),
+    "Beside the paper": (
+        "CPU seconds until an estimator reaches the error that the paper reports for it, "
+        "interpolated between budgets by a power law, or those of the smallest budget. The paper's "
+        "seconds are of another machine and of its own data."
+    ),
+    "The race": (
+        f"Root mean square error in nats and CPU seconds of one estimate with {BUDGETS[-1]} "
+        f"transitions, over {TRIALS} estimates, and the largest error of a difference in log ML "
+        "between two models, over three data sets. For a model that did not make the data the "
+        "truth is the estimate by forward populations with four times the budget. The first file "
+        "has all budgets, bias, the error of all estimates combined and the seconds until the "
+        "error is 10, 2 and 1 nats; the second has the differences."
+    ),
 }
 
 
@@ -155,7 +150,13 @@ def truth_table(races: dict) -> str:
     return table(["model", "lower", "upper", "gap", "BAR", "CPU seconds"], rows)
 
 
-def race_table(result: xr.Dataset) -> str:
+RACE = [
+    "model", "estimator", *(f"{budget} transitions" for budget in BUDGETS), "bias", "combined",
+    *(f"s to {error:g}" for error in ERRORS),
+]  # fmt: skip
+
+
+def race_rows(model: str, result: xr.Dataset) -> list[list]:
     scores = standings(result)
     rows = []
     for name in ESTIMATORS:
@@ -163,25 +164,41 @@ def race_table(result: xr.Dataset) -> str:
         last = own.iloc[-1]
         rows.append(
             [
-                name,
+                model, name,
                 *[f"{number(each.rmse)} in {number(each.seconds)}" for each in own.itertuples()],
                 number(last["bias"], "+"), number(last["combined"], "+"),
                 *[number(seconds_until(own, error)) for error in ERRORS],
             ]
         )  # fmt: skip
-    head = [f"{budget} transitions" for budget in BUDGETS]
-    until = [f"s to {error:g}" for error in ERRORS]
-    return table(["estimator", *head, "bias", "combined", *until], rows)
+    return rows
 
 
-def long_table(longs: dict) -> str:
-    rows = [
+def standing(rows: list[list], differences: list[list]) -> str:
+    """The last budget of every model, and the largest error of a difference, by estimator."""
+    last = RACE.index(f"{BUDGETS[-1]} transitions")
+    found: dict[str, dict] = {}
+    for row in rows:
+        found.setdefault(row[1], {})[row[0]] = row[last]
+    apart = {name: max((abs(float(cell)) for cell in cells), default=np.nan)
+             for name, *cells in differences[1:]}  # fmt: skip
+    models = list(dict.fromkeys(row[0] for row in rows))
+    lines = [
+        [name, *(each.get(model, "—") for model in models),
+         number(apart[name]) if name in apart else "—"]
+        for name, each in found.items()
+    ]  # fmt: skip
+    return table(["estimator", *models, "differences, at most"], lines)
+
+
+LONG_RACE = ["model", "estimator", *(f"{each:,} transitions" for each in LONG_BUDGETS)]
+
+
+def long_rows(longs: dict) -> list[list]:
+    return [
         [name, each, *[f"{number(row.rmse)} in {number(row.seconds)}" for row in own.itertuples()]]
         for name, long in longs.items()
         for each, own in standings(long).groupby(level="estimator", sort=False)
     ]
-    head = [f"{each:,} transitions" for each in LONG_BUDGETS]
-    return table(["model", "estimator", *head], rows)
 
 
 def paper_table(races: dict, longs: dict) -> str:
@@ -197,16 +214,16 @@ def paper_table(races: dict, longs: dict) -> str:
             first = min(best, key=best.get)
             rows.append(
                 [
-                    name, estimator, error, f"{seconds:g}", number(own), number(seconds / own),
-                    f"{first}: {number(best[first])}", number(seconds / best[first]),
+                    name, estimator, error, f"{seconds:g}", number(own),
+                    f"{first}: {number(best[first])}",
                 ]
             )  # fmt: skip
-    head = ["model", "estimator", "RMSE", "paper, s", "the same here, s", "sooner"]
-    return table([*head, "best of populations, s", "sooner"], rows)
+    head = ["model", "estimator", "RMSE", "paper, s", "the same here, s"]
+    return table([*head, "best of populations, s"], rows)
 
 
-def cross_table(crosses: dict) -> str:
-    """Errors of differences between the model that the data come from and another."""
+def cross_rows(crosses: dict) -> tuple[list, list]:
+    """Head and errors of differences between the model that made the data and another."""
     pairs = [(own, other) for own in crosses for other in MODELS if other != own]
     means = {name: each["log_ml"].mean("trial") for name, each in crosses.items()}
     variances = {name: each["log_ml"].var("trial", ddof=1) for name, each in crosses.items()}
@@ -226,7 +243,7 @@ def cross_table(crosses: dict) -> str:
         for each in next(iter(crosses.values()))["estimator"].values
         if each != REFERENCE
     ]
-    return table(["", *[f"{own} − {other}" for own, other in pairs]], rows)
+    return ["", *[f"{own} − {other}" for own, other in pairs]], rows
 
 
 def picture(races: dict) -> None:
@@ -244,11 +261,20 @@ def main() -> None:
     longs = {name: kept("long", name, longer) for name in chosen if name in LONG}
     crosses = {name: kept("cross", name, cross) for name in chosen}
     shown([f"{name}: {each.attrs['log_ml']:.2f}" for name, each in races.items()])
+    rows = [row for name, each in races.items() for row in race_rows(name, each)]
+    head, differences = cross_rows(crosses)
     tables = {
         "Ground truth": [truth_table(races)],
-        "Beside the paper": [paper_table(races, longs), long_table(longs)],
-        "The race": [part for name in races for part in (f"### {name}", race_table(races[name]))],
-        "Which model?": [cross_table(crosses)],
+        "Beside the paper": [
+            paper_table(races, longs),
+            "Errors with more transitions: "
+            + all_rows("testbed_long", LONG_RACE, long_rows(longs)),
+        ],
+        "The race": [
+            standing(rows, differences),
+            f"{all_rows('testbed_race', RACE, rows)} Differences between models: "
+            + all_rows("testbed_models", head, differences),
+        ],
     }
     for title, text in TEXTS.items():
         publish(title, text, *tables[title], page=PAGE)
