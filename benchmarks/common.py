@@ -19,7 +19,7 @@ from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
 
 __all__ = [
     "DOCS", "Annealer", "aggregated", "all_rows", "made_by", "median", "numbers", "publish",
-    "shown", "table", "timed",
+    "shown", "span", "table", "timed",
 ]  # fmt: skip
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +117,12 @@ def median(cells: Iterable[str], form: str = ".2f") -> str:
     """The median of the numbers among cells; nothing where there is none."""
     found = numbers(cells)
     return format(np.median(found), form) if len(found) else ""
+
+
+def span(cells: Iterable[str]) -> str:
+    """From the least to the largest of the numbers among cells, as they are written there."""
+    written = sorted(map(str, cells), key=lambda cell: float(cell.replace(",", "")))
+    return f"{written[0]} to {written[-1]}"
 
 
 def made_by(command: str = "", kept: Path | None = None) -> str:

@@ -11,7 +11,7 @@ from statistics import median
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
-from common import DOCS, publish, table
+from common import DOCS, all_rows, publish, table
 from numba import njit
 
 import pymc_bdmc as bdmc
@@ -237,6 +237,10 @@ HEADS = (
 def contents(*rows: list[list[str]]) -> dict[str, list[str]]:
     """What each section shows, by its title."""
     tables = [[table(head, each)] for head, each in zip(HEADS, rows, strict=True)]
+    tables[2] = [
+        table(HEADS[2], [row for row in rows[2] if row[2] == "1"]),
+        all_rows("lattice_speed", HEADS[2], rows[2]),
+    ]
     tables[1] += [
         "![Log weights](images/lattice_work.png)",
         "*Log weights of both models. Their means are the bounds.*",

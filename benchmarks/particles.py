@@ -1,21 +1,19 @@
 """What several particles a run are worth at fixed cost.
 
-Run as ``python benchmarks/particles.py [--docs]``; some fifteen minutes. With ``--docs`` tables and
-picture go to docs/particles.md.
+Run as ``python benchmarks/particles.py [--docs]``; some fifteen minutes. With ``--docs`` a
+section goes to docs/performance.md, and its picture to docs/images.
 """
 
 import logging
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
-from common import publish, table
+from common import DOCS, all_rows, publish
 from models import MODELS
 
 import pymc_bdmc as bdmc
 
-DOCS = Path(__file__).parents[1] / "docs"
 PARTICLES = (1, 4, 16, 64)
 RUNS, TEMPERATURES = 8, 50
 """A direction and data set, where a run has the most particles."""
@@ -68,27 +66,31 @@ def at_fixed_cost() -> None:
             found[name, split] = np.array([gaps(dt) for dt in results])
             errors[name, split] = [error_of_bar(dt) for dt in results]
     draw(found, splits)
-    head = ["model", "paid with", *(f"N = {n}" for n in PARTICLES)]
-    publish(
-        "Gap at fixed cost",
-        "Made by `python benchmarks/particles.py --docs`, on the path from the prior, with the\n"
-        f"adaptive schedule, on {DATASETS} data sets from the prior. Each has {BUDGET:,}\n"
-        "transitions per direction. N particles are paid with runs,\n"
-        f"{RUNS * PARTICLES[-1]}/N of them at T = {TEMPERATURES}, or with temperatures, "
-        f"{RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N.",
+    publish("Particles", TEXT, *summary(
+        [[*key, *(f"{np.median(each):.2g}" for each in values)] for key, values in found.items()],
+        [[*key, *values] for key, values in errors.items()],
+    ))  # fmt: skip
+
+
+HEAD = ["model", "paid with", *(f"N = {n}" for n in PARTICLES)]
+TEXT = (
+    "Gaps in nats on the path from the prior, with the adaptive schedule, on "
+    f"{DATASETS} data sets from the prior. Each has {BUDGET:,} transitions in each direction. N "
+    f"particles are paid with runs, {RUNS * PARTICLES[-1]}/N of them at T = {TEMPERATURES}, or "
+    f"with temperatures, {RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N."
+)
+
+
+def summary(found: list[list], errors: list[list]) -> list[str]:
+    """What the section shows."""
+    return [
         "![gap against the number of particles](images/particles.png)",
-        "A point is a data set: the median log weight of reverse runs minus that of forward runs.\n"
-        "Lines join the medians over data sets. Gaps below "
-        f"{FLOOR} nats, also those that are\nnegative by noise, are drawn at {FLOOR}.",
-        "Gap, nats:",
-        table(head, [
-            [*key, *(f"{np.median(each):.2g}" for each in values)] for key, values in found.items()
-        ]),
-        "Error of log ML by BAR from all runs of a data set, nats. A star marks cells where BAR\n"
-        "is not valid on most data sets:",
-        table(head, [[*key, *values] for key, values in errors.items()]),
-        page=DOCS / "particles.md",
-    )  # fmt: skip
+        "*A point is a data set: the median log weight of reverse runs less that of forward runs. "
+        f"Lines join the medians. Gaps below {FLOOR} nats are drawn at {FLOOR}.*",
+        f"{all_rows('particles', HEAD, found)} Errors of log ML by BAR from all runs of a data "
+        "set, with a star where BAR is not valid on most data sets: "
+        + all_rows("particles_errors", HEAD, errors),
+    ]
 
 
 def draw(found: dict, splits: dict) -> None:

@@ -1,7 +1,7 @@
 """The two paths beside one another, and what the default call makes of every model.
 
 Run as ``python benchmarks/paths.py [--default] [--docs]``; half an hour, with ``--default`` a part
-of it for the default call alone. With ``--docs`` tables and picture go to docs/paths.md.
+of it for the default call alone. With ``--docs`` sections go to docs/performance.md.
 """
 
 import logging
@@ -9,18 +9,14 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
-from common import publish, shown, table
+from common import all_rows, numbers, publish, shown, table
 from models import LOG_ML, MODELS
-from scipy.special import ndtr
 
 import pymc_bdmc as bdmc
 
-DOCS = Path(__file__).parents[1] / "docs"
 SEEDS = range(1, 7)
 
 
@@ -117,36 +113,38 @@ def by_default(name: str, model: pm.Model, log_ml: float) -> list:
     ]
 
 
-def draw(rows: list[list]) -> None:
-    """Λ² from the prior and from a fit, a line a model."""
-    names, prior, fitted = ([row[i] for row in rows] for i in (0, 1, 5))
-    prior, fitted = (np.array(each, float) for each in (prior, fitted))
-    figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-    places = np.arange(len(rows))[::-1]
-    axes.hlines(places, fitted, prior, color="0.7", lw=2)
-    axes.plot(prior, places, "o", label="from the prior")
-    axes.plot(fitted, places, "o", label="from a fit")
-    axes.set_yticks(places, names)
-    axes.set_xscale("log")
-    axes.set_xlabel("Λ² (nats)")
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(DOCS / "images" / "paths.png", dpi=150)
+BOTH = [
+    "model", "prior: Λ²", "prior: T", "prior: error", "prior: CPU s", "fitted: Λ²", "fitted: T",
+    "fitted: error", "fitted: CPU s",
+]  # fmt: skip
+DEFAULT = [
+    "model", "path fitted", "median gap", "largest gap", "stated error", "worst z", "mean z²",
+    "not valid", "CPU s", "wall s",
+]  # fmt: skip
+TEXT = (
+    f"Calls with `simulate=None` and the path of the column, with {len(SEEDS)} seeds. CPU seconds "
+    "without compilation are medians, the error is the root mean square error of log ML."
+)
 
 
-def publish_both(both: list[list]) -> None:
-    draw(both)
-    publish(
-        "Two paths beside one another",
-        "Made by `python benchmarks/paths.py --docs`. Calls have `simulate=None` and the\n"
-        f"path of the column, and there are {len(SEEDS)} seeds. Λ², T and CPU seconds without\n"
-        "compilation are medians. The error is the root mean square error of log ML.",
-        "![Λ² of both paths](images/paths.png)",
-        table(
-            ["model", "prior: Λ²", "T", "error", "CPU s", "fitted: Λ²", "T", "error", "CPU s"],
-            both,
-        ),
-        page=DOCS / "paths.md",
+def beside_one_another(rows: list[list]) -> list[str]:
+    """What the section on both paths shows."""
+    shown = [name for name in BOTH if not name.endswith((" T", "fitted: Λ²"))]
+    return [table(BOTH, rows, only=shown), all_rows("paths", BOTH, rows)]
+
+
+def of_default(rows: list[list]) -> str:
+    """What is said of default calls on these models."""
+    columns = dict(zip(DEFAULT, map(list, zip(*rows, strict=True)), strict=True))
+    fitted = [str(cell).split(" of ") for cell in columns["path fitted"]]
+    took, calls = (sum(int(each[i]) for each in fitted) for i in (0, 1))
+    invalid = sum(int(cell) for cell in columns["not valid"])
+    return (
+        f"{took} of {calls} default calls on these models take the fitted path "
+        f"(`simulate=None` for those with two modes, since they are Potentials). The estimate is "
+        f"not valid in {invalid}. The mean of z² is "
+        f"{np.mean(numbers(map(str, columns['mean z²']))):.2f}, and the largest |z| "
+        f"{max(numbers(map(str, columns['worst z'])))}."
     )
 
 
@@ -160,23 +158,9 @@ def main() -> None:
             both.append(shown(beside(name, model, log_ml)))
         default.append(shown(by_default(name, model, log_ml)))
     if not alone:
-        publish_both(both)
-    expected = 2 * ndtr(-4) * len(default) * len(SEEDS)
-    publish(
-        "What the default call gives",
-        "Made by `python benchmarks/paths.py --default --docs`: no option but the seed (for the\n"
-        "models with two modes also `simulate=None`, since they are Potentials), "
-        f"{len(SEEDS)} seeds, two cores. Gap of the\n"
-        "simulated data, stated error of log ML, and its distance z from the truth in stated\n"
-        f"errors. Of so many z, {expected:.1g} are expected beyond 4. Seconds are medians, with\n"
-        "simulation, without compilation.",
-        table(
-            ["model", "path fitted", "median gap", "largest gap", "stated error", "worst z",
-             "mean z²", "not valid", "CPU s", "wall s"],
-            default,
-        ),
-        page=DOCS / "paths.md",
-    )  # fmt: skip
+        publish("Paths", TEXT, *beside_one_another(both))
+    text = f"{of_default(default)} {all_rows('paths_default', DEFAULT, default)}"
+    publish("Paths of default calls", text, command="python benchmarks/paths.py --default --docs")
 
 
 if __name__ == "__main__":

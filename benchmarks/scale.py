@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs
 
-writes the tables of docs/scale.md, in some five minutes. Seconds are those of a processor. The
+writes a section of docs/performance.md, in some five minutes. Seconds are those of a processor. The
 scheduler is Dask's own; it hands out tasks that sleep, so that two cores can play 16 workers.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import psutil
-from common import publish, shown, table
+from common import all_rows, publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
@@ -31,8 +31,7 @@ from pymc_bdmc.run.tasks import PilotTask
 from pymc_bdmc.run.workers import open_workers
 from tests.models import eight_schools
 
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
-MADE = "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs`."
+COMMAND = "OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs"
 PAUSE = 0.01
 """Seconds that a task sleeps."""
 PROCESSES, THREADS = 2, 8
@@ -171,27 +170,11 @@ def messages(client: Client, run) -> tuple[dict[int, float], list]:
 
 def main() -> None:
     kilobytes, size_rows = sizes()
-    publish(
-        "Bytes",
-        f"{MADE} The model is eight schools with 32 particles; sizes are in kilobytes. A run on "
-        "the real data also has its last states. The engine and the list of tasks are sent to each "
-        "worker once.",
-        table(
-            ["T", "run in a store", "run in a message", "engine", "all tasks", "a range"], size_rows
-        ),
-        page=PAGE,
-    )
     engine, tasks = real_tasks(1000, 50)
     run = tasks[0].run(engine)
     commit, store_row = overhead_of_a_store(engine, tasks)
     reduce = reduction(tasks, run)
-    publish(
-        "A store, and the reduction",
-        f"{MADE} Runs have T = 1000; times are CPU milliseconds per run.",
-        table(["run", "commit", "share of the run", "read again", "reduce"],
-              [shown([*store_row, f"{1e3 * reduce:.2f}"])]),
-        page=PAGE,
-    )  # fmt: skip
+    store_rows = [shown([*store_row, f"{1e3 * reduce:.2f}"])]
     engine, tasks = real_tasks(100, 2)
     run = tasks[0].run(engine)
     with (
@@ -200,26 +183,37 @@ def main() -> None:
     ):
         client.run(lambda: __import__("pymc_bdmc.engines"))
         a_task, rows = messages(client, run)
-    publish(
-        "Messages to a scheduler",
-        f"{MADE} Dask has {PROCESSES} processes of {THREADS} threads. Tasks sleep for "
-        f"{1e3 * PAUSE:.0f} ms and return a run of T = 100. Times are milliseconds per task: "
-        "*here* in the calling process, which has the scheduler too, and *there* on the workers.",
-        table(["tasks", "in a range", "messages", "with engine and tasks", "here", "there"], rows),
-        page=PAGE,
-    )  # fmt: skip
-    publish(
-        f"{RUNS:,} runs on {WORKERS:,} workers",
-        f"{MADE} These are the figures above, multiplied; T = 1000.",
-        table(["", "a run", "in all"], [
-            *([f"messages, {n} in a range", f"{1e3 * a_task[n]:.2f} ms",
-               f"{RUNS * a_task[n] / 60:.0f} min"] for n in (1, 100)),
-            ["commit", f"{1e3 * commit:.2f} ms", f"{RUNS * commit / 60:.0f} min"],
-            ["reduce", f"{1e3 * reduce:.2f} ms", f"{RUNS * reduce / 60:.1f} min"],
-            ["store", f"{kilobytes:.1f} kB", f"{RUNS * kilobytes / 1e6:.0f} GB"],
-        ]),
-        page=PAGE,
-    )  # fmt: skip
+    in_all = [
+        *([f"messages, {n} in a range", f"{1e3 * a_task[n]:.2f} ms",
+           f"{RUNS * a_task[n] / 60:.0f} min"] for n in (1, 100)),
+        ["commit to a store", f"{1e3 * commit:.2f} ms", f"{RUNS * commit / 60:.0f} min"],
+        ["reduce", f"{1e3 * reduce:.2f} ms", f"{RUNS * reduce / 60:.1f} min"],
+        ["size of a store", f"{kilobytes:.1f} kB", f"{RUNS * kilobytes / 1e6:.0f} GB"],
+    ]  # fmt: skip
+    publish("Clusters and stores", TEXT, *summary(in_all, size_rows, store_rows, rows),
+            command=COMMAND)  # fmt: skip
+
+
+TEXT = (
+    f"What {RUNS:,} runs with T = 1000 and 32 particles cost the caller, besides themselves, if "
+    f"they run on {WORKERS:,} workers: figures of one run, multiplied. The model is eight schools. "
+    "The files have what was measured: kilobytes of runs and messages, CPU milliseconds of a "
+    f"store, and milliseconds a task of Dask with {PROCESSES} processes of {THREADS} threads, "
+    "*here* in the caller, which has the scheduler too, and *there* on the workers."
+)
+SIZES = ["T", "run in a store", "run in a message", "engine", "all tasks", "a range"]
+STORE = ["run", "commit", "share of the run", "read again", "reduce"]
+MESSAGES = ["tasks", "in a range", "messages", "with engine and tasks", "here", "there"]
+
+
+def summary(in_all: list, size_rows: list, store_rows: list, rows: list) -> list[str]:
+    """What the section shows."""
+    return [
+        table(["", "a run", "in all"], in_all),
+        f"Bytes: {all_rows('scale_bytes', SIZES, size_rows)} "
+        f"Store: {all_rows('scale_store', STORE, store_rows)} "
+        f"Messages: {all_rows('scale_messages', MESSAGES, rows)}",
+    ]
 
 
 if __name__ == "__main__":

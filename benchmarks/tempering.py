@@ -126,7 +126,10 @@ def knots(path) -> list[list]:
 def contents(few: list, two: list, one_run: list, knots: list | None) -> dict[str, list[str]]:
     """What each section shows, by its title."""
     found = {
-        "Simulated tempering with few temperatures": [table(["K", *RULES], few)],
+        "Simulated tempering with few temperatures": [
+            table(["K", *RULES], [row for row in few if str(row[0]) in ("4", "21", "101")]),
+            all_rows("tempering", ["K", *RULES], few),
+        ],
         "Tempering on two Gaussians in ten dimensions": [
             table(["draws", *METHODS], two),
             all_rows("tempering_one_run", ONE_RUN, one_run),
