@@ -272,7 +272,7 @@ class Annealing(Preparation):
         if not options.particles and options.target_gap and not self._engine.rows:
             # At the same cost four particles close the gap as far as one does, and resampling
             # removes a far prior draw, which would ruin the mean of the logarithms
-            # (docs/particles.md).
+            # (docs/performance.md).
             needed = np.ceil(squares / (path.fewest_temperatures * options.target_gap))
             n = int(np.clip(needed, min(4, default), default))
         temperatures = self._temperatures(squares, path, n, options.target_gap)

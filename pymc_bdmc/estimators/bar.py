@@ -310,7 +310,7 @@ def histogram_posterior(
     g_j ~ Gamma(1 + concentration, rate n_f + u w_j),  u ~ Gamma(n_r, rate Σ g_j w_j)
 
     leave the posterior invariant, and log Z = log Σ g_j w_j − log Σ g_j, as derived in
-    docs/histogram_gibbs.md. The number of sweeps between kept draws depends on the `overlap` of the
+    docs/method.md. The number of sweeps between kept draws depends on the `overlap` of the
     directions.
 
     Parameters
