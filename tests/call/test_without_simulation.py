@@ -48,7 +48,10 @@ CAUSES = {
 
 @pytest.mark.parametrize("build", CAUSES)
 def test_the_default_goes_on_with_the_real_data(build, caplog):
-    """Said once, with the variable and the cause. Twin: half a nat off."""
+    """Said once, with the variable and the cause. Twin: half a nat off.
+
+    HMC may diverge at the hard constraint, so that log ML, though right, is not trusted.
+    """
     model, truth = build()
     dt = pm.sample_bdmc(model, **OPTIONS)
     (told,) = [each for each in caplog.records if "No data are simulated" in each.message]
@@ -56,9 +59,9 @@ def test_the_default_goes_on_with_the_real_data(build, caplog):
     assert CAUSES[build] in told.message
     assert dt.attrs["simulate"] == dt.attrs["upper_bound"] == "none"
     assert "simulated" not in dt.children
-    found = bdmc.log_ml(dt)
-    assert abs(found.value - truth) < SIGMAS * found.error
-    assert abs(found.value + 0.5 - truth) > SIGMAS * found.error
+    value, error = bdmc.evidence(dt).iloc[0][["value", "error"]]
+    assert abs(value - truth) < SIGMAS * error
+    assert abs(value + 0.5 - truth) > SIGMAS * error
 
 
 def test_a_call_that_needs_simulated_data_names_the_variable():

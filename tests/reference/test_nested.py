@@ -144,7 +144,8 @@ def test_large_counts_have_a_mode(monkeypatch, halvings, why):
 def test_what_rounding_may_hide_is_refused(monkeypatch):
     """Six effects of an unknown scale whose sum is known but for a little noise.
 
-    Whatever the seed. Twin: fits that are used all the same, whose log ML is wrong.
+    Whatever the seed. Twin: fits that are used all the same, whose log ML is wrong for half of the
+    seeds, so for one of 20 but for 1e-6.
     """
     noise = 1e-5
     with pm.Model() as model:
@@ -155,12 +156,10 @@ def test_what_rounding_may_hide_is_refused(monkeypatch):
         lambda scale: stats.norm.logpdf(1.0, 0, np.sqrt(6 * scale**2 + noise**2)), -30, n=10_001
     )
 
-    def fits():
-        return [each for seed in range(4) if (each := fitted.again(seed).reference)]
-
-    assert not fits()
+    assert not any(fitted.again(seed).reference for seed in range(4))
     monkeypatch.setattr("pymc_bdmc.fits.nested.lost_by_rounding", lambda *_: 0.0)
-    assert max(abs(z_of(fitted.drawn(each)[2], log_z)) for each in fits()) > SIGMAS
+    fits = (each for seed in range(20) if (each := fitted.again(seed).reference))
+    assert any(abs(z_of(fitted.drawn(each)[2], log_z)) > SIGMAS for each in fits)
 
 
 def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
