@@ -13,7 +13,7 @@ from statistics import median
 import numba
 import numpy as np
 import pymc as pm
-from common import Annealer, publish, shown, table, timed
+from common import Annealer, all_rows, publish, shown, table, timed
 from models import MODELS
 
 from pymc_bdmc.base.interrupts import interruptible
@@ -98,6 +98,12 @@ def memory(field: str) -> int:
     return int(next(line.split()[1] for line in lines if line.startswith(field)))
 
 
+CHAINS = [
+    "model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
+    "two threads, × faster",
+]  # fmt: skip
+
+
 def main() -> None:
     rows = [shown(overhead(name)) for name in MODELS]
     steps = against_step_methods()
@@ -109,11 +115,8 @@ def main() -> None:
         "A chain is 250 draws from the prior and HMC along 1000 temperatures. The bare cost is "
         "that of the jitted density with its gradients in a numba loop, at places near the chain's "
         "last state. On small models prior draws take much of the time of a chain.",
-        table(
-            ["model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
-             "two threads, × faster"],
-            rows,
-        ),
+        table(CHAINS, rows, only=CHAINS[:3]),
+        all_rows("engine", CHAINS, rows),
         f"Compiled kernels and PyMC's step methods in the same loop, on {SCHOOLS}, in µs. Equal "
         "kernels compare by gradient; the last row has the defaults of both, which compare by "
         "transition.",

@@ -31,8 +31,7 @@ SECTIONS = {
     "Log ML and the reference draws": (
         "How default calls judge all 4000 reference draws, and log ML. Where a call does not find "
         "them *good*, a row with 64 runs follows. *Known*: by quadrature, or by importance "
-        "sampling for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003. "
-        "*s*: CPU seconds of the call, with compilation in the first."
+        "sampling for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003."
     ),
     "Other seeds": (
         "The same for seeds 1 to 12. *z²*: the mean square of the difference of log ML from the "
@@ -250,7 +249,7 @@ def near(drawn: list[list[str]]) -> str:
 
 def parts(runs: list, seeds: list, drawn: list, counts: list) -> list[list[str]]:
     """What each section shows, in the order of ``SECTIONS``."""
-    short = ["posterior", "runs", "4000 draws", "log ML", "known", "s"]
+    short = ["posterior", "runs", "4000 draws", "log ML", "known"]
     return [
         [table(RUNS, runs, only=short), all_rows("posteriordb", RUNS, runs)],
         [table(OTHERS, seeds)],

@@ -29,7 +29,7 @@ FEW = (
 GAUSSIANS = (
     "The same on a likelihood with two equal modes at ±(3, …, 3), with standard deviation 1, and a "
     "prior with standard deviation 5. There are 21 temperatures and 32 chains, and a draw is 20 "
-    "Metropolis steps. The file has all methods in one run of 1600 draws."
+    "Metropolis steps. The files have fewer draws, and all methods in one run."
 )
 KNOT = (
     "As their Figure 8, on the machine of 784 × 500 units, whose published estimates are about "
@@ -131,8 +131,9 @@ def contents(few: list, two: list, one_run: list, knots: list | None) -> dict[st
             all_rows("tempering", ["K", *RULES], few),
         ],
         "Tempering on two Gaussians in ten dimensions": [
-            table(["draws", *METHODS], two),
-            all_rows("tempering_one_run", ONE_RUN, one_run),
+            table(["draws", *METHODS], two[-1:]),
+            f"{all_rows('tempering_gaussians', ['draws', *METHODS], two)} One run: "
+            + all_rows("tempering_one_run", ONE_RUN, one_run),
         ],
     }
     if knots:

@@ -61,8 +61,8 @@ TEXTS = {
         f"transitions, over {TRIALS} estimates, and the largest error of a difference in log ML "
         "between two models, over three data sets. For a model that did not make the data the "
         "truth is the estimate by forward populations with four times the budget. The first file "
-        "has all budgets, bias, the error of all estimates combined and the seconds until the "
-        "error is 10, 2 and 1 nats; the second has the differences."
+        "has all estimators and budgets, bias, the error of all estimates combined and the seconds "
+        "until the error is 10, 2 and 1 nats; the second has the differences."
     ),
 }
 
@@ -182,10 +182,12 @@ def standing(rows: list[list], differences: list[list]) -> str:
     apart = {name: max((abs(float(cell)) for cell in cells), default=np.nan)
              for name, *cells in differences[1:]}  # fmt: skip
     models = list(dict.fromkeys(row[0] for row in rows))
+    left_out = ("SMC, one particle", "nested sampling", "variational Bayes, K!")
     lines = [
         [name, *(each.get(model, "—") for model in models),
          number(apart[name]) if name in apart else "—"]
         for name, each in found.items()
+        if name not in left_out
     ]  # fmt: skip
     return table(["estimator", *models, "differences, at most"], lines)
 

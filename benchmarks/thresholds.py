@@ -139,7 +139,11 @@ def main() -> None:
     ]  # fmt: skip
     publish(
         "What was measured", TEXT.format(calls=len(rows)),
-        table(["threshold", "value", "what it limits", *FACTORS], lines),
+        table(
+            ["threshold", "value", "what it limits", *FACTORS],
+            [line for line in lines if any(line[3:])],
+        ),
+        f"Nothing changes with {', '.join(line[0] for line in lines if not any(line[3:]))}.",
         page=PAGE, made=made_by(COMMAND, RESULTS),
     )  # fmt: skip
 

@@ -17,7 +17,6 @@ from pymc_bdmc import FromPrior
 
 CHAINS, DATASETS, SEEDS = 8, 4, (1, 2, 3)
 MAX_TIME = 60.0
-STEP_METHODS = ["eight schools, non-centred", "AR(1)", "linear 1566×5"]
 BREAD = {
     "factorisation 50×25×5": [(10.9, 4.3), (2.07, 12.6), (0.85, 43.0)],
     "logistic 768×8": [(4.9, 0.09), (0.35, 0.9)],
@@ -103,18 +102,6 @@ def against_bread(name: str) -> list[list]:
     return rows
 
 
-def against_step_methods(name: str) -> list:
-    """Sampling time until one nat, four chains a direction on each of four data sets."""
-    model, cells, times = MODELS[name](), [], []
-    for step in ("nuts", pm.NUTS):
-        close(model, 1e6, temperatures=3, chains=2, step=step, **CHAIN)  # compiles
-        dt = close(model, 1.0, temperatures=50, chains=4, step=step, **CHAIN)
-        last, done = dt["rounds"].isel(round=-1), dt["rounds"]["meets_target"].any()
-        times.append(dt.attrs["sampling_time"])
-        cells += [f"{times[-1]:.2f}", f"{float(last['jeffreys_bound']):.2f}"]
-    return [name, *cells, f"{'' if done else '> '}{times[1] / times[0]:.0f}"]
-
-
 def by_model(bread: list[list]) -> list[list]:
     """A row a model of the comparison with the tool of the authors of BREAD."""
     lines = []
@@ -129,7 +116,6 @@ def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
     to_gap = [shown(to_one_nat(name)) for name in MODELS]
     bread = [shown(row) for name in BREAD for row in against_bread(name)]
-    steps = [shown(against_step_methods(name)) for name in STEP_METHODS]
     publish(
         "Time until the sandwich closes",
         f"Calls with `target_gap=1.0`, `simulate=FromPrior({DATASETS})`, `max_time={MAX_TIME:g}` "
@@ -148,9 +134,6 @@ def main() -> None:
         "between the two rounds whose gaps are in the file.",
         table(["model", "at mean gaps, nats", "its time over ours"], by_model(bread)),
         all_rows("time_to_gap_bread", AGAINST, bread),
-        "Compiled NUTS and `pm.NUTS` in the same loop: seconds and the gap at the end, with 4 "
-        f"chains of one particle in each direction on {DATASETS} data sets, from T = 50 on.",
-        table(["model", "compiled, s", "gap, nats", "`pm.NUTS`, s", "gap", "ratio"], steps),
     )  # fmt: skip
 
 
