@@ -159,7 +159,7 @@ def by_method(rows: Rows) -> str:
             stated = not np.all(np.isnan(z2))
             lines.append([
                 method, len(own),
-                *map(short, (np.median(costs), min(costs), max(costs))),
+                *(short(of(costs)) if costs else "" for of in (np.median, min, max)),
                 "" if method == OURS else sum(each < 1 for each in costs),
                 short(np.nanmedian(error)),
                 *([short(np.median(z2)), np.sum(z2 > 4)] if stated else ["none", ""]),
