@@ -58,6 +58,7 @@ from pymc_bdmc.results.compare import compare as compare
 from pymc_bdmc.results.compare import pointwise as pointwise
 from pymc_bdmc.results.consistency import consistency as consistency
 from pymc_bdmc.results.distance import distance as distance
+from pymc_bdmc.results.hypothesis import hypothesis as hypothesis
 from pymc_bdmc.results.log_ml import evidence as evidence
 from pymc_bdmc.results.log_ml import log_ml as log_ml
 from pymc_bdmc.results.particles import expectation as expectation
@@ -74,6 +75,7 @@ from pymc_bdmc.simulations import FromPosterior as FromPosterior
 from pymc_bdmc.simulations import FromPrior as FromPrior
 from pymc_bdmc.simulations import Given as Given
 from pymc_bdmc.simulations import Matched as Matched
+from pymc_bdmc.studies.averaged import averaged as averaged
 from pymc_bdmc.studies.compare_models import compare_models as compare_models
 from pymc_bdmc.studies.design import compare_designs as compare_designs
 from pymc_bdmc.studies.design import information_gain as information_gain
@@ -104,14 +106,14 @@ if TYPE_CHECKING:
 __all__ = [
     "DataPath", "FittedPath", "FromHyperparameters", "FromPosterior", "FromPrior", "Given",
     "Matched", "Path", "PriorPath", "ReferencePath", "Schedule", "System", "agreement", "anneal",
-    "bayes_factor", "burn_in_effect", "certified", "compare", "compare_designs", "compare_models",
-    "consistency", "diagnose", "distance", "elasticity", "estimators", "evidence", "expectation",
-    "information_gain", "lattice", "log_ml", "plan", "plot_agreement", "plot_burn_in",
-    "plot_compare", "plot_consistency", "plot_convergence", "plot_distance", "plot_error_analysis",
-    "plot_estimators", "plot_hysteresis", "plot_information", "plot_plan", "plot_pointwise",
-    "plot_sandwich", "plot_sensitivity", "plot_tempering", "plot_work", "point_null",
-    "pointwise", "pointwise_orders", "rbm", "report", "sample_bdmc", "schedules", "sensitivity",
-    "summary", "temper", "testing", "testsystems", "verdict",
+    "averaged", "bayes_factor", "burn_in_effect", "certified", "compare", "compare_designs",
+    "compare_models", "consistency", "diagnose", "distance", "elasticity", "estimators", "evidence",
+    "expectation", "hypothesis", "information_gain", "lattice", "log_ml", "plan", "plot_agreement",
+    "plot_burn_in", "plot_compare", "plot_consistency", "plot_convergence", "plot_distance",
+    "plot_error_analysis", "plot_estimators", "plot_hysteresis", "plot_information", "plot_plan",
+    "plot_pointwise", "plot_sandwich", "plot_sensitivity", "plot_tempering", "plot_work",
+    "point_null", "pointwise", "pointwise_orders", "rbm", "report", "sample_bdmc", "schedules",
+    "sensitivity", "summary", "temper", "testing", "testsystems", "verdict",
 ]  # fmt: skip
 __version__ = VERSION
 

@@ -129,3 +129,62 @@ def test_long_runs_on_an_ising_model_close_the_sandwich():
     value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
     assert error < 0.03
     assert abs(value - Ising(32).log_z()) < SIGMAS * error
+
+
+RATING = "43 63 71 61 81 43 58 71 72 67 64 67 69 68 77 81 74 65 65 50 50 64 53 40 63 66 78 48 85 82"
+COMPLAINTS = (
+    "51 64 70 63 78 55 67 75 82 61 53 60 62 83 77 90 85 60 70 58 40 61 66 37 54 77 75 57 85 82"
+)
+LEARNING = (
+    "39 54 69 47 66 44 56 55 67 47 58 39 42 45 72 72 69 75 57 54 34 62 50 58 48 63 74 45 71 59"
+)
+
+
+def attitude(*covariates):
+    """Ratings of supervisors (Chatterjee and Price 1977), with the priors of R's BayesFactor.
+
+    Flat priors in place of improper ones are wide enough for all of the likelihood, and cancel.
+    """
+    y = np.array(RATING.split(), float)
+    with pm.Model() as model:
+        log_sigma, mean = pm.Uniform("log_sigma", 0, 5), pm.Uniform("mean", 0, 150)
+        if covariates:
+            x = np.array([each.split() for each in covariates], float).T
+            x -= x.mean(axis=0)
+            g = pm.InverseGamma("g", 0.5, y.size / 16)  # scale √2/4
+            root = np.linalg.cholesky(np.linalg.inv(x.T @ x))
+            z = pm.Normal("z", shape=len(covariates))
+            mean = mean + x @ (root @ z) * pm.math.sqrt(g) * pm.math.exp(log_sigma)
+        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=y)
+    return model
+
+
+def log_ml_from_nuts(model):
+    idata = pm.sample(2000, model=model, chains=4, cores=1, target_accept=0.95, **QUIET)
+    return bdmc.log_ml(idata, model, random_seed=1)
+
+
+@pytest.mark.slow
+def test_bayes_factors_of_attitude_by_draws_of_nuts():
+    """BayesFactor prints 417,938.6 and 207,271.9. Twin: one for the other."""
+    null, *others = (
+        log_ml_from_nuts(attitude(*each)) for each in ([], [COMPLAINTS], [COMPLAINTS, LEARNING])
+    )
+    for found, right in zip(others, (417_938.6, 207_271.9), strict=True):
+        factor, error = found.value - null.value, np.hypot(found.error, null.error)
+        assert abs(factor - np.log(right)) < SIGMAS * error < 0.2
+    assert others[0].value - others[1].value > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["hierarchical normal, μ = 0", "hierarchical normal", "turtles", "turtles, clutches"]
+)
+def test_examples_of_bridgesampling_by_draws_of_nuts(name, reference_data, monkeypatch):
+    """Twin: half a nat off."""
+    monkeypatch.setenv("BDMC_ANCHORS", str(reference_data / "anchors"))
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    anchors = importlib.import_module("anchors")
+    found = log_ml_from_nuts(anchors.ANCHORS[name]())
+    right = anchors.LOG_ML[name]
+    assert abs(found.value - right) < SIGMAS * found.error < abs(found.value + 0.5 - right)

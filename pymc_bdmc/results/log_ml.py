@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.base.streams import RandomSeed, entropy_of
+from pymc_bdmc.density.refuse import checked_model, model_of
 from pymc_bdmc.density.structure import sum_out
 from pymc_bdmc.estimators import (
     ESTIMATORS,
@@ -22,6 +25,7 @@ from pymc_bdmc.estimators import (
     sequential_likelihood,
     thermodynamic_integration,
 )
+from pymc_bdmc.results.bridge import bridge_sampling
 from pymc_bdmc.results.checks.missed import (
     gaps_on_simulated,
     refuting_path,
@@ -377,17 +381,27 @@ class LogML(WithInterval):
         return f"Log ML is {self.with_interval} ({method}){sure}."
 
 
-def log_ml(dt: xr.DataTree) -> LogML:
+def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = None) -> LogML:
     """Return the log marginal likelihood of the data with its error and how it was found; nats.
 
-    The estimate is the one that `evidence` recommends, and its error is widened as there. If the
-    checks contradict every estimate, value and error are NaN, and the certified bounds remain.
+    Of a result it is the estimate that `evidence` recommends, and its error is widened as there. If
+    the checks contradict every estimate, value and error are NaN, and the certified bounds remain.
+
+    Of draws of another sampler, with their ``model``, it is found by bridge sampling, without
+    annealing. It is one-sided: nothing shows what the draws miss. ``pm.sample_bdmc(model,
+    posterior=idata)`` looks for that.
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`, `anneal`, `lattice.anneal`, `RBM.anneal` or `temper`. For a system
-        without data it is log Z.
+    dt : DataTree, Dataset or InferenceData
+        Result of `sample_bdmc`, `anneal`, `lattice.anneal`, `RBM.anneal` or `temper`; for a system
+        without data log ML is log Z. Or draws from the posterior of ``model``, by ``chain`` and
+        ``draw``: 400 or more, and four for every element of θ. Draws of the same chain should
+        follow each other as they were made, since the error counts their autocorrelation.
+    model : pymc.Model or built model of Bambi, optional
+        The model of draws. Results need none.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Of the draws from the reference, in bridge sampling.
 
     Returns
     -------
@@ -396,10 +410,19 @@ def log_ml(dt: xr.DataTree) -> LogML:
     Raises
     ------
     ValueError
-        If there are no runs on the real data, or the result lacks a group or a variable.
+        If there are no runs on the real data, or the result lacks a group or a variable. With a
+        ``model``, if ``dt`` is a result, if draws are too few or of another model or data, or if a
+        variable is discrete or lies on a circle.
 
     Notes
     -----
+    Bridge sampling (Meng and Wong 1996) is Bennett's acceptance ratio between the posterior and a
+    reference. A t distribution is fitted to one half of the draws, mirrored at its centre so that
+    skewness does not matter, and the other half is compared with as many draws from it; then the
+    halves change places. The estimate is valid if the Pareto k̂ of the terms on both sides is small
+    and 100 effective draws cross to the other side (after Micaletto and Vehtari 2025), and if the
+    halves agree.
+
     Results of `sample_bdmc` have the same in attributes of their root, so that other programs can
     read it: ``log_ml``, ``log_ml_error`` (a standard error) and ``log_ml_certified_lower`` (95 %),
     all in ``log_ml_units``, nats, with ``log_ml_method`` and ``log_ml_notes``. The value is also in
@@ -410,15 +433,44 @@ def log_ml(dt: xr.DataTree) -> LogML:
     --------
     >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
-    >>> with pm.Model():
+    >>> with pm.Model() as model:
     ...     p = pm.Beta("p", 1, 1)
     ...     heads = pm.Binomial("heads", 20, p, observed=14)
     ...     dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
     >>> found = bdmc.log_ml(dt)  # every number of heads is equally probable: log(1/21) = -3.045
     >>> round(found.value, 1), found.valid, found.method
     (-3.0, True, 'forward average')
+
+    Exact draws of the same posterior, Beta(15, 7), give log ML too:
+
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> draws = np.random.default_rng(1).beta(15, 7, size=(4, 1000))
+    >>> idata = xr.Dataset(dict(p=(("chain", "draw"), draws)))
+    >>> found = bdmc.log_ml(idata, model, random_seed=1)
+    >>> round(found.value, 1), found.valid, found.method
+    (-3.0, True, 'bridge sampling')
+
+    References
+    ----------
+    Meng and Wong (1996), Simulating ratios of normalizing constants via a simple identity.
+    Meng and Schilling (2002), Warp bridge sampling. Micaletto and Vehtari (2025), Bridge sampling
+    diagnostics, arXiv:2508.14487.
     """
-    return log_ml_of(Reading.of(dt))
+    read = Reading.of(dt)
+    if model is None:
+        if random_seed is not None:
+            raise ValueError("random_seed: log ML of a result draws nothing; leave it out.")
+        return log_ml_of(read)
+    if read.has("real"):
+        raise ValueError("model: dt is a result of sample_bdmc, which needs none: bdmc.log_ml(dt).")
+    rng = np.random.default_rng(entropy_of(random_seed))
+    found, notes = bridge_sampling(dt, checked_model(model_of(model)), rng)
+    value, error = (found.value, found.error) if found.valid else (np.nan, np.nan)
+    method = found.method if found.valid else ""
+    return LogML(
+        value, error, found.valid, method, found.reason, -np.inf, np.inf, "\n".join(notes).strip()
+    )
 
 
 @once

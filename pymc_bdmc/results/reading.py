@@ -253,7 +253,8 @@ class Reading:
             raise ValueError(
                 "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
                 "lattice.anneal is needed. Sample a model first, dt = pm.sample_bdmc(model); to "
-                "judge draws of another sampler, dt = pm.sample_bdmc(model, posterior=idata)."
+                "judge draws of another sampler, dt = pm.sample_bdmc(model, posterior=idata); for "
+                "log ML from such draws alone, bdmc.log_ml(idata, model)."
             )
         return read
 

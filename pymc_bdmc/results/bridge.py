@@ -1,0 +1,142 @@
+"""Estimate log ML from draws of a posterior that one has, by bridge sampling."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from numpy import ndarray
+from pymc.vartypes import continuous_types
+
+from pymc_bdmc.density.draws import as_idata, check_observed, posterior_draws
+from pymc_bdmc.density.refuse import constraints, no_reference_for
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.estimators.bar import log_acceptances, solve_bar
+from pymc_bdmc.estimators.checks import MOST_SHAPE, shape_of_weights
+from pymc_bdmc.reference.metric import estimate_metric
+from pymc_bdmc.reference.student import make_reference
+from pymc_bdmc.results.particles import Unconstrained
+
+BLOCKS = 8
+"""Blocks of successive draws, which go to the two halves in turn: two of each of four chains."""
+LEAST_EFFECTIVE = 400
+"""Least effective sample size of draws that are believed, by Vehtari et al. (2021),
+Rank-normalization, folding, and localization. It is small if blocks of draws disagree too."""
+FEWEST_CROSSING = 100.0
+"""Least effective number of draws on either side that cross to the other. Chosen."""
+
+
+def bridge_sampling(
+    idata: Any, model: pm.Model, rng: np.random.Generator
+) -> tuple[Estimate, list[str]]:
+    """Estimate log ML from posterior draws of a model; also return notes on what it is.
+
+    A t distribution is fitted to one half of the draws, and Bennett's acceptance ratio compares the
+    other half with as many draws from it; then the halves change places, and the two estimates are
+    averaged.
+    """
+    density = TemperedDensity(model).check()
+    for rv in density.model.free_RVs:
+        if rv.dtype not in continuous_types:
+            raise ValueError(
+                f"model: {rv.name} is discrete, and bridge sampling needs densities. Sum it out, "
+                "or anneal: bdmc.log_ml(pm.sample_bdmc(model, simulate=None))."
+            )
+    if reason := no_reference_for(density.model):
+        raise ValueError(
+            f"model: there is no bridge to its posterior, {reason}. Anneal from the prior: "
+            "bdmc.log_ml(pm.sample_bdmc(model, simulate=None))."
+        )
+    idata = as_idata("idata", idata)
+    check_observed("idata", idata, density.data)
+    names, space = [rv.name for rv in density.model.free_RVs], Unconstrained(density)
+    draws = posterior_draws("idata", idata, names, density.model)
+    thetas = space.rows(dict(zip(names, draws, strict=True)))
+    least = max(LEAST_EFFECTIVE, 4 * thetas.shape[1])
+    if len(thetas) < least:
+        raise ValueError(
+            f"idata: {len(thetas)} draws are too few to fit a reference to one half of them; "
+            f"{least} are needed."
+        )
+    if not (space.log_joint(thetas) > -np.inf).all():
+        raise ValueError(
+            "idata: at some of its draws the model and its data are impossible. Is it a fit of "
+            "another model, or to other data?"
+        )
+    blocks = np.split(thetas[: len(thetas) // BLOCKS * BLOCKS], BLOCKS)
+    halves = np.concatenate(blocks[::2]), np.concatenate(blocks[1::2])
+    found = [_bridge(space.log_joint, *pair, rng) for pair in (halves, halves[::-1])]
+    (first, second), apart = found, found[0].value - found[1].value
+    error = float(np.hypot(first.error, second.error))
+    reason = next((each.reason for each in found if not each.valid), first.reason)
+    valid = first.valid and second.valid
+    if valid and abs(apart) > 3 * error:
+        valid, reason = False, f"two halves of the draws give log ML {abs(apart):.2g} nats apart"
+    if (size := _least_effective_size(np.array(blocks))) < LEAST_EFFECTIVE:
+        valid = False
+        reason = f"an effective sample size of {size:.0f} draws, {LEAST_EFFECTIVE} are needed"
+    notes = [
+        f"It rests on these {len(thetas)} draws alone: if they miss part of the posterior, it is "
+        "too low, and nothing shows it. pm.sample_bdmc(model, posterior=idata) looks for what they "
+        "miss.",
+        *constraints(density.model)["constraints"].split("\n"),
+    ]
+    value = (first.value + second.value) / 2
+    return Estimate(value, error / 2, "bridge sampling", valid, reason), notes
+
+
+def _bridge(
+    log_joint: Callable[[ndarray], ndarray],
+    seen: ndarray,
+    unseen: ndarray,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Compare unseen draws with as many from a t distribution that is fitted to seen ones.
+
+    With its centre m, the density (f(θ) + f(2m − θ))/2 has the same integral as f and no skewness,
+    so that it is nearer to the t distribution (Meng and Schilling 2002, warp bridge sampling).
+    """
+    centre = seen.mean(axis=0)
+    reference = make_reference(centre, estimate_metric(seen, np.zeros_like(seen), for_moves=False))
+
+    def log_weights(thetas: ndarray) -> ndarray:
+        both = np.logaddexp(log_joint(thetas), log_joint(2 * centre - thetas)) - np.log(2)
+        return np.nan_to_num(both, nan=-np.inf, neginf=-np.inf) - reference.log_density(thetas)
+
+    weights = log_weights(reference.draw(len(unseen), rng)), log_weights(unseen)
+    log_z = solve_bar(*weights)
+    crossing = log_acceptances(*weights, log_z)
+    sides = [_variance_of_mean(np.exp(each)) for each in crossing]
+    error = float(np.sqrt(sum(variance for variance, _ in sides)))
+    effective = min(size for _, size in sides)
+    shape = max(shape_of_weights(np.exp(each)) for each in crossing)
+    limit = min(1 - 1 / np.log10(len(unseen)), MOST_SHAPE)
+    reason = f"{effective:.0f} effective draws cross, Pareto k̂ {shape:.2g}"
+    valid = effective >= FEWEST_CROSSING and not shape > limit
+    return Estimate(log_z, error, "bridge sampling", valid, reason)
+
+
+def _least_effective_size(chains: ndarray) -> float:
+    """Return the least effective sample size of an element of θ, in its bulk or its tails."""
+    from arviz_stats.base import array_stats
+
+    elements = np.moveaxis(chains, -1, 0)
+    bulk = array_stats.ess(elements, method="bulk")
+    tails = array_stats.ess(elements, method="tail", prob=(0.05, 0.95))
+    return float(np.minimum(bulk, tails).min())
+
+
+def _variance_of_mean(values: ndarray) -> tuple[float, float]:
+    """Return the squared relative error of a mean of successive values, and an effective size.
+
+    Autocorrelation counts in both. The effective size is 1/variance for values of 0 and 1 that
+    are rarely 1.
+    """
+    from arviz_stats.base import array_stats
+
+    relative = values / values.mean()
+    variance = float(
+        relative.var(ddof=1) / min(array_stats.ess(relative[None], method="mean"), len(values))
+    )
+    return variance, 1 / (variance + 1 / len(values))

@@ -1,0 +1,153 @@
+"""Log ML from given draws, by bridge sampling; α = 6e-5 for a known answer."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.results.bridge import _variance_of_mean
+from tests.models import SIGMAS, interpreted, rates, repeated_normal, small_regression
+
+MEAN, SD = 4.9 / 4.25, 4.25**-0.5
+LOG_ML = stats.multivariate_normal.logpdf([1.0, 2.5, 0.3, 1.1], np.zeros(4), np.eye(4) + 4)
+"""Posterior of the mean of `repeated_normal`, and log ML."""
+
+
+def of(name, draws):
+    """Draws of one variable by chain and draw."""
+    dims = ("chain", "draw", "place")[: draws.ndim]
+    return xr.DataTree.from_dict({"posterior": xr.Dataset({name: (dims, draws)})})
+
+
+def autocorrelated(rho, seed, shape=(500, 4)):
+    """Four chains of standard normal draws."""
+    z = np.random.default_rng(seed).normal(size=shape)
+    for i in range(1, len(z)):
+        z[i] = rho * z[i - 1] + np.sqrt(1 - rho**2) * z[i]
+    return z.T
+
+
+def test_errors_are_those_of_repetitions():
+    """Σ z² of 12 calls is χ², α = 1e-4; twin: a bias of two errors."""
+    calls = [
+        bdmc.log_ml(of("x", MEAN + SD * autocorrelated(0, s)), repeated_normal(), random_seed=s)
+        for s in range(12)
+    ]
+    assert all(each.valid for each in calls)
+    squares = sum(((each.value - LOG_ML) / each.error) ** 2 for each in calls)
+    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], 12)
+    assert low < squares < high
+    assert sum(((each.value - LOG_ML) / each.error + 2) ** 2 for each in calls) > high
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7])
+def test_autocorrelation_counts(rho):
+    """The variance of a mean of 4 × 500 values of an AR(1) process, within 10 %.
+
+    Ten standard errors of 100 repetitions; twin: independent values.
+    """
+    found = np.mean([_variance_of_mean(20 + autocorrelated(rho, s).ravel())[0] for s in range(100)])
+    right = (1 + rho) / (1 - rho) / 2000 / 20**2
+    assert found == pytest.approx(right, rel=0.1)
+    if rho:
+        assert found != pytest.approx(1 / 2000 / 20**2, rel=1)
+
+
+def test_draws_of_another_distribution_are_seen():
+    """Twins: draws that are too wide, and the halves of two distributions."""
+    z = np.random.default_rng(1).normal(size=(4, 500))
+    wide = bdmc.log_ml(of("x", MEAN + 2 * SD * z), repeated_normal(), random_seed=1)
+    assert abs(wide.value - LOG_ML) > SIGMAS * wide.error
+    z[:, 250:] += 3
+    apart = bdmc.log_ml(of("x", MEAN + SD * z), repeated_normal(), random_seed=1)
+    assert not apart.valid
+    assert np.isnan(apart.value)
+
+
+def test_several_elements():
+    model, log_ml = small_regression()
+    x, y = model["x"].get_value(), model.rvs_to_values[model["y"]].eval()
+    covariance = np.linalg.inv(np.eye(5) + x.T @ x)
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(covariance @ x.T @ y, covariance, (4, 500))
+    found = bdmc.log_ml(of("beta", draws), model, random_seed=1)
+    assert found.valid
+    assert abs(found.value - log_ml) < SIGMAS * found.error < 0.2
+
+
+def test_a_skewed_posterior_on_a_transformed_scale():
+    """Twin: another number of counts."""
+    model, posterior, log_ml = rates()
+    draws = posterior.rvs((4, 500), random_state=np.random.default_rng(1))
+    found = bdmc.log_ml(of("rate", draws), model, random_seed=1)
+    assert abs(found.value - log_ml) < SIGMAS * found.error < abs(found.value - log_ml - 0.5)
+    assert "rests on these 2000 draws alone" in repr(found)
+    assert "posterior=idata" in found.notes
+
+
+def test_a_mode_that_no_draw_is_in_is_missed():
+    """So the text says that log ML rests on the draws: half of it is missing, log 2."""
+    with interpreted(), pm.Model() as model:
+        x = pm.Normal("x", 0, 10)
+        pm.Normal("y", pm.math.abs(x), 0.1, observed=5.0)
+    draws = 5 + 0.1 * np.random.default_rng(1).normal(size=(4, 500))
+    with interpreted():
+        found = bdmc.log_ml(of("x", draws), model, random_seed=1)
+    exact = stats.norm.logpdf(5, 0, np.hypot(10, 0.1))
+    assert abs(found.value - exact) < SIGMAS * found.error
+
+
+def test_few_effective_draws_are_not_believed():
+    found = bdmc.log_ml(of("x", MEAN + SD * autocorrelated(0.99, 1)), repeated_normal())
+    assert not found.valid
+    assert "400 are needed" in found.reason
+
+
+def discrete():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Poisson("n", 3), observed=2.0)
+    return model, of("n", np.ones((4, 500), int))
+
+
+def on_a_circle():
+    with pm.Model() as model:
+        pm.Normal("y", pm.VonMises("angle", 0, 1), observed=2.0)
+    return model, of("angle", np.zeros((4, 500)))
+
+
+def few():
+    return repeated_normal(), of("x", np.zeros((4, 10)))
+
+
+def of_other_data():
+    draws = of("x", np.zeros((4, 500)))
+    draws["observed_data"] = xr.DataTree(xr.Dataset({"y": ("row", np.zeros(4))}))
+    return repeated_normal(), draws
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (discrete, "n is discrete, .*sample_bdmc"),
+        (on_a_circle, "angle lies on a circle.*sample_bdmc"),
+        (few, "40 draws are too few .* 400 are needed"),
+        (of_other_data, "fit to other data"),
+    ],
+)
+def test_bad_input(make, message):
+    model, idata = make()
+    with pytest.raises(ValueError, match=message):
+        bdmc.log_ml(idata, model)
+
+
+def test_results_and_draws_are_told_apart():
+    draws = of("x", np.zeros((4, 500)))
+    with pytest.raises(ValueError, match=r"bdmc\.log_ml\(idata, model\)"):
+        bdmc.log_ml(draws)
+    with pytest.raises(ValueError, match="random_seed"):
+        bdmc.log_ml(draws, random_seed=1)
+    result = xr.DataTree.from_dict({"real": xr.Dataset()})
+    with pytest.raises(ValueError, match=r"bdmc\.log_ml\(dt\)"):
+        bdmc.log_ml(result, repeated_normal())
