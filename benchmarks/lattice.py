@@ -222,9 +222,8 @@ TEXTS = {
         "schedule the work distributions of the two directions do not overlap."
     ),
     "Speed of lattices": (
-        "Time of a single-site update on one core. The scalar loop updates one chain in compiled "
-        "code with NumPy's PCG64. The library updates 1024 Ising chains as bits, or 128 Potts "
-        "chains as bytes. The two are timed alternately; medians."
+        "Time of a single-site update on one core, beside a compiled scalar loop with NumPy's PCG64: "
+        "1024 Ising chains as bits, or 128 Potts chains as bytes. Medians of alternating runs."
     ),
 }
 HEADS = (
