@@ -222,8 +222,9 @@ TEXTS = {
         "schedule the work distributions of the two directions do not overlap."
     ),
     "Speed of lattices": (
-        "Time of a single-site update on one core, beside a compiled scalar loop with NumPy's PCG64: "
-        "1024 Ising chains as bits, or 128 Potts chains as bytes. Medians of alternating runs."
+        "Time of a single-site update on one core, beside a compiled scalar loop with NumPy's "
+        "PCG64: 1024 Ising chains as bits, or 128 Potts chains as bytes. Medians of alternating "
+        "runs."
     ),
 }
 HEADS = (
