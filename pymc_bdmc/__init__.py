@@ -69,6 +69,7 @@ from pymc_bdmc.results.summary import report as report
 from pymc_bdmc.results.summary import summary as summary
 from pymc_bdmc.results.verdict import diagnose as diagnose
 from pymc_bdmc.results.verdict import verdict as verdict
+from pymc_bdmc.sampling import sample_bdmc as sample
 from pymc_bdmc.sampling import sample_bdmc as sample_bdmc
 from pymc_bdmc.simulations import FromHyperparameters as FromHyperparameters
 from pymc_bdmc.simulations import FromPosterior as FromPosterior
@@ -112,8 +113,8 @@ __all__ = [
     "plot_burn_in", "plot_compare", "plot_consistency", "plot_convergence", "plot_distance",
     "plot_error_analysis", "plot_estimators", "plot_hysteresis", "plot_information", "plot_plan",
     "plot_pointwise", "plot_sandwich", "plot_sensitivity", "plot_tempering", "plot_work",
-    "point_null", "pointwise", "pointwise_orders", "rbm", "report", "sample_bdmc", "schedules",
-    "sensitivity", "summary", "temper", "testing", "testsystems", "verdict",
+    "point_null", "pointwise", "pointwise_orders", "rbm", "report", "sample", "sample_bdmc",
+    "schedules", "sensitivity", "summary", "temper", "testing", "testsystems", "verdict",
 ]  # fmt: skip
 __version__ = VERSION
 

@@ -1,6 +1,5 @@
 """Restricted Boltzmann machines: annealed, trained and scored, exact where small."""
 
-import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_positive
+from pymc_bdmc.base import logger
+from pymc_bdmc.base.arguments import check_choice, check_counts, check_positive, check_progressbar
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule
@@ -28,7 +28,7 @@ __all__ = [
     "RBM", "HeldOut", "Training", "anneal", "binary_digits", "held_out_log_likelihood", "train",
 ]  # fmt: skip
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 _BLOCK = 14  # units enumerated by one compiled call; chosen for tables of 128 KiB
 
@@ -501,7 +501,7 @@ def train(
     temperatures: int = 20,
     held_out: ArrayLike | None = None,
     random_seed: RandomSeed = None,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
 ) -> Training:
     """Train by contrastive divergence (CD-k) or its persistent form (PCD), and track log Z.
 
@@ -537,7 +537,7 @@ def train(
         Data that are scored but not used for training.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Seed of the result.
-    progressbar : bool, default True
+    progressbar : bool or str, default True
 
     Returns
     -------
@@ -575,7 +575,7 @@ def train(
         if not (is_table and np.isin(rows, (0, 1)).all()):
             raise ValueError(f"{name}: expected rows of zeros and ones, as long as those of data.")
     check_positive(rate=rate)
-    check_flags(progressbar=progressbar)
+    check_progressbar(progressbar)
     check_choice("method", method, ("cd", "pcd"))
     rng = np.random.default_rng(stream(entropy_of(random_seed), Purpose.TRAIN))
     rate_on = (data.sum(axis=0) + 1) / (len(data) + 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -14,7 +13,8 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.base.arguments import lower, refuse_unknown
+from pymc_bdmc.base import logger, silenced
+from pymc_bdmc.base.arguments import check_flags, lower, refuse_unknown
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.call.options import Options
@@ -29,7 +29,7 @@ from pymc_bdmc.results.consistency import misfit
 from pymc_bdmc.results.reading import GROUPS, Reading
 from pymc_bdmc.simulations import Simulation, make_simulation
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 def sample_bdmc(
@@ -53,7 +53,8 @@ def sample_bdmc(
     random_seed: RandomSeed = None,
     cores: int | None = None,
     executor: Executor | None = None,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
+    quiet: bool = False,
     backend: str | None = None,
     compile_kwargs: dict | None = None,
     store: str | os.PathLike | None = None,
@@ -127,8 +128,11 @@ def sample_bdmc(
     executor : concurrent.futures.Executor, optional
         Makes the runs in place of ``cores``: Dask's ``Client(...).get_executor()``, an
         ``MPIPoolExecutor``, loky.
-    progressbar : bool, default True
-        Whether to show progress and the current bounds.
+    progressbar : bool or str, default True
+        Whether to show progress and the current bounds, in one line: also for ``"split"`` and the
+        other texts that `pymc.sample` takes.
+    quiet : bool, default False
+        Whether to show no progress and log nothing, warnings included; `diagnose` has them.
     backend : {"numba", "c", "jax"}, optional
         PyTensor backend of the log density; compiled kernels need numba.
     compile_kwargs : dict, optional
@@ -183,6 +187,7 @@ def sample_bdmc(
     """
     refuse_unknown(unknown, signature(sample_bdmc).parameters)
     refuse_instances(step)
+    check_flags(quiet=quiet)
     model = checked_model(model_of(model), may_be_null=True)
     path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
     if not model.free_RVs:
@@ -205,13 +210,13 @@ def sample_bdmc(
         random_seed=random_seed,
         cores=cores,
         executor=executor,
-        progressbar=progressbar,
+        progressbar=False if quiet else progressbar,
         backend=backend,
         compile_kwargs=compile_kwargs,
         store=store,
         callback=callback,
     )
-    with open_model(options.checked()) as session:
+    with silenced(quiet), open_model(options.checked()) as session:
         dt = finish(session, prepare(session))
         return session.finish(_with_real_data(session, dt) or dt)
 

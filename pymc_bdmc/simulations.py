@@ -1,6 +1,5 @@
 """Simulations of data y* with a sample θ* of the posterior given them: their kinds, and by name."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_memory
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
@@ -25,7 +25,7 @@ from pymc_bdmc.density.refuse import check_simulable
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import rank_among, spread_and_tails
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 DATASETS = 20
 """Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""

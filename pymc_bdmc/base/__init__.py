@@ -2,12 +2,12 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from inspect import ismodule
-
-_log = logging.getLogger("pymc.bdmc")
+from types import SimpleNamespace
 
 NEWEST_PYMC = "6.4"
 """Newest minor version of PyMC with which all tests passed; pyproject.toml says the same."""
@@ -21,6 +21,31 @@ def _installed() -> str:
 
 
 VERSION = _installed()
+
+LIBRARY = SimpleNamespace(__name__="pymc_bdmc", __version__=VERSION)
+"""This package, as ArviZ writes it into the attributes of groups."""
+
+
+def logger(module: str) -> logging.Logger:
+    """Return the logger of a module: ``pymc.bdmc…``, so that PyMC's handler shows its lines."""
+    return logging.getLogger(f"pymc.bdmc{module.removeprefix('pymc_bdmc')}")
+
+
+_log = logger("pymc_bdmc")
+
+
+@contextmanager
+def silenced(quiet: bool) -> Iterator[None]:
+    """Context in which neither PyMC nor this package logs, if ``quiet``."""
+    loggers = [logging.getLogger(name) for name in ("pymc", "pymc.bdmc") if quiet]
+    levels = [each.level for each in loggers]
+    try:
+        for each in loggers:
+            each.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
 
 
 @cache

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from difflib import get_close_matches
 from numbers import Number, Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from pymc.progress_bar import ProgressBarOptions
 
 
 def check_counts(**counts: int) -> None:
@@ -42,6 +43,14 @@ def check_flags(**flags: bool) -> None:
             raise TypeError(f"{name}: must be True or False, got {value!r}.")
 
 
+def check_progressbar(progressbar: bool | str) -> None:
+    """Raise an error unless `pymc.sample` takes this for ``progressbar``; all texts show a line."""
+    if isinstance(progressbar, str):
+        check_choice("progressbar", progressbar, get_args(ProgressBarOptions), "True", "False")
+    else:
+        check_flags(progressbar=progressbar)
+
+
 def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
     """Raise a ValueError unless the value is a choice; ``others`` are valid but no strings."""
     if not isinstance(value, str) or value not in choices:
@@ -70,7 +79,6 @@ REMEDIES = {
     "idata": "To judge draws, pass posterior=idata.",
     "var_names": "The result has all free variables; choose among them afterwards.",
     "trace": "The result is a DataTree. To save every finished run, pass store, a directory.",
-    "quiet": "Pass progressbar=False.",
     "mp_ctx": "Pass cores, or an executor with processes of your own.",
     "blas_cores": "Pass cores; every run uses one.",
     "kernel": "Pass step.",

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import inspect
-import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +14,10 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import cpu_target
 from numba.experimental import function_type  # noqa: F401  lets numba type what is `CalledByAddress`
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.interrupts import unbroken
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 _ROOT = Path(__file__).parent.parent  # of the package
 

@@ -15,12 +15,12 @@ class ChainProgress:
     def __init__(
         self,
         runs: Mapping[str, int],
-        visible: bool = True,
+        visible: bool | str = True,
         counted: str = "Runs",
         found: str = "mean log weight",
     ):
         console = Console()
-        self._visible = visible and (console.is_terminal or console.is_jupyter)
+        self._visible = bool(visible) and (console.is_terminal or console.is_jupyter)
         self._most, self._title = console.width - 1, f"{counted} ({found})"
         self._total, self._done = dict(runs), dict.fromkeys(runs, 0)
         self._found = dict.fromkeys(runs, "")  # value to show

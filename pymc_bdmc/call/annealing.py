@@ -1,6 +1,5 @@
 """The preparation of runs that anneal: pilots, scouts, and the choice of the path."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
@@ -8,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
@@ -22,7 +22,7 @@ from pymc_bdmc.paths import FittedPath, Path, PriorPath
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.tasks import PilotTask, RefitTask
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 References = Mapping[int, Reference | None]
 """Start of the path on each data set; None for the prior."""

@@ -1,12 +1,12 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Never, cast
 
 import numpy as np
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
 from pymc_bdmc.base.types import Point, Run, Tuning
@@ -18,7 +18,7 @@ from pymc_bdmc.fits.fit import Fit
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.run.tasks import FitTask
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 GAP = 0.02
 """Mean gap in nats that N is chosen for. Chosen."""

@@ -1,6 +1,5 @@
 """The arguments of a call, checked before anything is compiled."""
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -14,13 +13,14 @@ import pytensor
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.base import VERSION
+from pymc_bdmc.base import VERSION, logger
 from pymc_bdmc.base.arguments import (
     check_choice,
     check_counts,
     check_flags,
     check_memory,
     check_positive,
+    check_progressbar,
     number_of_cores,
 )
 from pymc_bdmc.base.schedules import SCHEDULES, Schedule, make_schedule
@@ -38,7 +38,7 @@ from pymc_bdmc.simulations import (
     if_possible,
 )
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 CHAINS = 16
 """Default number of runs on the real data if their log weights vary little. Chosen."""
@@ -93,7 +93,7 @@ class CallOptions:
     random_seed: RandomSeed = None
     cores: int | None = None
     executor: Executor | None = None
-    progressbar: bool = True
+    progressbar: bool | str = True
     store: str | os.PathLike | None = None
     callback: Callable[[xr.DataTree], object] | None = None
     schedules: Sequence[Schedule] = ()
@@ -104,7 +104,7 @@ class CallOptions:
 
     def resolved(self, schedules: Sequence[Schedule], has_gap: bool) -> Self:
         """Check the shared arguments; return them with schedules and the number of cores."""
-        check_flags(progressbar=self.progressbar)
+        check_progressbar(self.progressbar)
         cores = number_of_cores(self.cores, self.executor)
         if not (self.callback is None or callable(self.callback)):
             raise TypeError(

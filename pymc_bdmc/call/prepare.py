@@ -1,6 +1,5 @@
 """From an open session to the plan of its runs: its data sets, its path, and their tunings."""
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from math import prod
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.base.streams import Purpose, stream
@@ -28,7 +28,7 @@ from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path, PriorPath
 from pymc_bdmc.simulations import Simulated, Simulation, if_possible
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """Rounds of annealing on all data sets: on a ladder of T, or until a target for the gap is met."""
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
@@ -23,7 +23,7 @@ from pymc_bdmc.run.recorder import Recorder
 from pymc_bdmc.run.tasks import AnnealTask
 from pymc_bdmc.simulations import Simulated
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 Curve = tuple[np.ndarray, np.ndarray]
 """β and E_β[ℓ] there, nats."""

@@ -1,7 +1,6 @@
 """Stores on disk: tasks of a call that a store has are not computed again."""
 
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 import xarray as xr
 from filelock import FileLock, Timeout
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.streams import Entropy, RandomSeed, entropy_of
 from pymc_bdmc.base.types import Run, Tuning
 from pymc_bdmc.density.identity import digest
@@ -31,7 +31,7 @@ from pymc_bdmc.run.chain import Table
 from pymc_bdmc.run.workers import Workers
 from pymc_bdmc.simulations import Simulated
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 Origin = Mapping[str, Mapping[str, str]]
 """Hashes of everything that finished tasks depend on, by kind and name."""

@@ -32,7 +32,7 @@ def anneal(
     random_seed: RandomSeed = None,
     cores: int | None = None,
     executor: Executor | None = None,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
     store: str | os.PathLike | None = None,
     callback: Callable[[xr.DataTree], object] | None = None,
 ) -> xr.DataTree:
@@ -63,7 +63,7 @@ def anneal(
         Threads. Default: as many as the machine has, at most 4.
     executor : concurrent.futures.Executor, optional
         The workers of a cluster run in place of threads: see `sample_bdmc`.
-    progressbar : bool, default True
+    progressbar : bool or str, default True
     store : path-like, optional
         Directory that keeps finished runs; the same call goes on from there.
     callback : callable, optional

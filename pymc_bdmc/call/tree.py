@@ -1,7 +1,6 @@
 """The last stage of a call: its rounds as a DataTree."""
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base import VERSION
+from pymc_bdmc.base import VERSION, logger
 from pymc_bdmc.base.schedules import mean_between, thermodynamic_length
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.base.types import Point
@@ -42,7 +41,7 @@ from pymc_bdmc.results.write import (
 )
 from pymc_bdmc.simulations import FromPosterior
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 def finish(session: ModelSession, plan: ModelPlan) -> xr.DataTree:

@@ -1,6 +1,5 @@
 """Compile the density of a model to numba functions that all have the same signature."""
 
-import logging
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -28,6 +27,7 @@ from pytensor.graph.traversal import ancestors, applys_between, graph_inputs, to
 from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.type import TensorType
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.compiling import DENSITY, in_a_line, load_numba, njit, quickest
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, has_numba, jitted_function
@@ -38,7 +38,7 @@ from pymc_bdmc.density.identity import structure
 if TYPE_CHECKING:
     from pymc_bdmc.density.tempered import TemperedDensity
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 MODES = WITH_FAST_LOOPS, get_mode("NUMBA")
 """PyTensor's mode with the rewrites of this package, and without them if these fail."""

@@ -1,6 +1,5 @@
 """Convert the draws of any sampler to states of a model."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -10,6 +9,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.density.graph import INTERPRETED
@@ -104,7 +104,7 @@ def check_finite(argument: str, name: str, values: np.ndarray) -> None:
         )
 
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 def all_draws(

@@ -1,6 +1,5 @@
 """Compare prior draws, supports and undefined states of models with their densities."""
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.density.compiled import JittedDensity
@@ -23,7 +23,7 @@ from pymc_bdmc.density.structure import unknown_family
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators.exchangeability import LEARNING, LogDensity, exchangeability
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 FALSE_ALARMS = 1e-3
 """Largest probability of a warning for a model with right draws."""

@@ -1,10 +1,10 @@
 """Engines: a density with its kernels, which runs tasks; compiled, or by PyMC's step methods."""
 
-import logging
 from collections.abc import Mapping
 
 import numpy as np
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.density.compiled import NoGradient, NotJittable
 from pymc_bdmc.density.support import check_prior
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -18,7 +18,7 @@ from pymc_bdmc.run.tasks import PilotTask as PilotTask
 from pymc_bdmc.run.tasks import RefitTask as RefitTask
 from pymc_bdmc.run.workers import open_workers as open_workers
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 def make_engine(

@@ -1,6 +1,5 @@
 """Judge whether the posterior draws of a run can be trusted, by all checks, and what to do next."""
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -8,6 +7,7 @@ from functools import cached_property, partial
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.arguments import check_confidence, check_flags
 from pymc_bdmc.results.checks.draws import disagreement, draws
 from pymc_bdmc.results.checks.missed import real_weights, two_paths
@@ -41,7 +41,7 @@ from pymc_bdmc.results.reading import Reading, once
 
 type Check = Callable[[Reading], Iterator[Finding]]
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 DOUBTS: list[Check] = [
     cut_short, undefined, lost_weights, disagreement, too_short, averages, dead, divergent,

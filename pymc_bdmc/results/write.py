@@ -1,18 +1,16 @@
 """Write finished runs as the groups of an ArviZ DataTree, with the attributes that all have."""
 
-import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from arviz_base import dict_to_dataset
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
-from pymc_bdmc.base import VERSION
+from pymc_bdmc.base import LIBRARY, VERSION, logger
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Annealing, Point, stack
@@ -21,7 +19,7 @@ from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.run.resampling import systematic
 from pymc_bdmc.simulations import Simulated
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 POSTERIOR_CHAINS = 4
 """Number of chains of the group ``posterior``; ArviZ asks for four to compare them."""
@@ -61,7 +59,7 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         "divergences": int(data["divergences"].sum()),
         "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
     }
-    options = {"coords": {"beta": betas}, "inference_library": pm, "attrs": attrs}
+    options = {"coords": {"beta": betas}, "inference_library": LIBRARY, "attrs": attrs}
     return dict_to_dataset(data, sample_dims=["dataset"], dims=dims, **options)
 
 
@@ -210,5 +208,5 @@ def _labelled(
         if any(lengths.get(dim, n) != n for dim, n in zip(wanted, shape, strict=False)):
             _log.debug(f"{name}: its dims {wanted} are left out, since its shape is {shape}")
             del dims[name]
-    options = {"coords": coords, "dims": dims, "inference_library": pm, "attrs": attrs}
+    options = {"coords": coords, "dims": dims, "inference_library": LIBRARY, "attrs": attrs}
     return dict_to_dataset(dict(values), sample_dims=sample_dims, **options)

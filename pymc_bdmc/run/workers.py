@@ -1,6 +1,5 @@
 """Run independent tasks in threads, in processes or on a cluster, until Ctrl-C."""
 
-import logging
 import multiprocessing
 import os
 import platform
@@ -29,10 +28,11 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.interrupts import nothing_to_keep, unbroken
 from pymc_bdmc.base.upstream import dumps
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 MOST_MESSAGES = 10_000
 """Most messages to an executor; more tasks than this are sent in ranges, since a scheduler spends a

@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import (
     check_confidence,
     check_counts,
-    check_flags,
     check_positive,
+    check_progressbar,
 )
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
@@ -107,7 +107,7 @@ def compare_models(
     max_time: float | None = None,
     same_data: bool = False,
     random_seed: RandomSeed = None,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
     **options,
 ) -> ModelChoice:
     """Sample several models of the same data until it is known which one has the largest log ML.
@@ -135,7 +135,7 @@ def compare_models(
         Whether other observed values are the same data in another form; see `compare`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result for any ``cores``, unless ``max_time`` ends the looks.
-    progressbar : bool, default True
+    progressbar : bool or str, default True
         Whether to show the runs and log ML of all models.
     **options
         Passed to `sample_bdmc` for every model: ``chains`` (runs in the first look, in place of
@@ -186,7 +186,7 @@ def compare_models(
     check_positive(target_error=target_error, max_time=max_time)
     check_counts(max_looks=max_looks)
     check_confidence(confidence)
-    check_flags(progressbar=progressbar)
+    check_progressbar(progressbar)
     refuse(options, ("simulate", "store", "target_gap"), "compare_models makes its own runs")
     first = options | ({} if target_error is None else {"target_error": target_error})
     later = {name: each for name, each in options.items() if name != "chains"}

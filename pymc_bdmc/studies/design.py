@@ -15,6 +15,7 @@ import xarray as xr
 from pytensor.graph.traversal import ancestors
 from scipy.special import stdtrit
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
@@ -347,7 +348,7 @@ def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | No
             )
 
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -407,7 +408,7 @@ def plan(
     datasets: int = 40,
     strong: float = 10.0,
     random_seed: int = 0,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
     **options: Any,
 ) -> Plan:
     """Return how strong the Bayes factor between two models will be, by the size of the experiment.
@@ -428,7 +429,7 @@ def plan(
     strong : float, default 10
         Bayes factor from which evidence counts as strong, by Jeffreys (1961), Appendix B.
     random_seed : int, default 0
-    progressbar : bool, default True
+    progressbar : bool or str, default True
     **options
         Passed to `sample_bdmc`.
 

@@ -1,6 +1,5 @@
 """Ask what log ML depends on: a prior or another part of the model, or single observations."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import stdtrit
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
@@ -23,7 +23,7 @@ from pymc_bdmc.results.reweighting import ReweightedModel, Reweighting, built, m
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.compare_models import real_run, refuse
 
-_log = logging.getLogger("pymc.bdmc")
+_log = logger(__name__)
 
 
 def sensitivity(

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
+from pymc_bdmc.base.arguments import check_counts, check_memory, check_progressbar
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
@@ -114,7 +114,7 @@ def temper(
     iterations: int = 8,
     step: Step = None,
     random_seed: RandomSeed = None,
-    progressbar: bool = True,
+    progressbar: bool | str = True,
 ) -> xr.DataTree:
     r"""Run simulated tempering, which draws states and temperatures in turn, to estimate log Z.
 
@@ -147,7 +147,7 @@ def temper(
         Kernel of a PyMC model, as for `sample_bdmc`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Seed of the result. Chains share a guess and move together in one thread.
-    progressbar : bool, default True
+    progressbar : bool or str, default True
 
     Returns
     -------
@@ -183,7 +183,7 @@ def temper(
     """
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
-    check_flags(progressbar=progressbar)
+    check_progressbar(progressbar)
     # Two copies of ℓ and of the place take 32 bytes per draw.
     check_memory(lambda chains, draws: 32 * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)

@@ -138,7 +138,9 @@ def test_one_seed_one_result_and_uneven_visits_are_said(rbm, caplog):
     assert (ell[0] != ell[2]).any()
     assert not caplog.records
     bdmc.temper(rbm, temperatures=3, draws=20, initial=2, iterations=1, random_seed=1)
-    assert {(r.name, r.levelname) for r in caplog.records} == {("pymc.bdmc", "WARNING")}
+    assert {(r.name, r.levelname) for r in caplog.records} == {
+        ("pymc.bdmc.results.verdict", "WARNING")
+    }
     assert "temperatures are visited unevenly" in caplog.text
 
 
