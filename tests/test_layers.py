@@ -153,7 +153,7 @@ def test_signature_of_sample_bdmc():
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
         "real_data", "posterior", "target_error",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "executor",
-        "progressbar",
+        "progressbar", "quiet",
         "backend", "compile_kwargs", "store", "callback", "unknown",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}

@@ -138,6 +138,17 @@ def test_hyperparameters_are_logged_and_recorded(caplog):
     assert dt["simulated"]["x"].item() == 2
 
 
+def test_a_quiet_call_says_nothing(caplog, capsys):
+    """Twin: the same call, by another name and with a progress bar, logs by module."""
+    pm.sample_bdmc(normal_model(), **QUICK | {"quiet": True})
+    assert not caplog.records
+    dt = bdmc.sample(normal_model(), **QUICK | {"progressbar": "combined"})
+    assert {each.name for each in caplog.records} >= {"pymc.bdmc.call.prepare"}
+    assert not capsys.readouterr().out  # no terminal
+    assert dt["posterior"].attrs["inference_library"] == "pymc_bdmc"
+    assert dt["posterior"].attrs["inference_library_version"] == bdmc.__version__
+
+
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 def test_the_posterior_belongs_to_the_real_data():
     """Imputed values stand between the real ones, although simulated data came last."""
