@@ -76,7 +76,7 @@ def questions(text):
 def test_questions_and_calls_are_the_same_everywhere():
     """In the README, on the first page and in `help(bdmc)`."""
     rows = questions(readme())
-    assert len(rows) == 12
+    assert len(rows) == 15
     assert questions((ROOT / "docs" / "index.md").read_text()) == rows
     assert re.findall(r"^(\S.*)\n    ``(.*?)``$", bdmc.__doc__, re.M) == rows
 
