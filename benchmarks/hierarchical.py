@@ -177,8 +177,8 @@ def main() -> None:
         "Hierarchical models",
         f"Default calls with {len(SEEDS)} seeds, or as many as begin within 15 CPU minutes, on "
         "models of groups, series and processes. *Path* is the number of seeds for which each path "
-        "was chosen. *Gaps* are those of the simulated data, one a seed. Log ML, its stated error and "
-        "CPU seconds, without compilation, are medians over seeds; *spread* is the standard "
+        "was chosen. *Gaps* are those of the simulated data, one a seed. Log ML, its stated error "
+        "and CPU seconds, without compilation, are medians over seeds; *spread* is the standard "
         "deviation of log ML over seeds. *Not valid* counts the seeds whose estimate says so.",
         table(
             ["model", "path", "gaps, nats", "log ML", "spread", "stated error",
