@@ -186,13 +186,16 @@ def _difference(logs: ndarray, errors: ndarray) -> LogFactor:
 
 def _probability(value: float, error: float, n: int, draws: str, remedy: str) -> Estimate:
     """Return a probability; it is not valid if too few draws show that it is neither 0 nor 1."""
-    least, error = min(value, 1 - value), error or 1 / n  # one draw, if all agree
+    value = round(float(value), 12)  # weights add up to 1 but for rounding
+    least = min(value, 1 - value)
+    if not least:
+        error = 1 / n  # one draw
     if error <= LARGEST_ERROR * least:
         return Estimate(value, error, draws, True, "")
-    few = f"{(least / error) ** 2:.0f} effective" if least else "none"
+    few = f"about {(least / error) ** 2:.0f} independent ones" if least else "none"
     side = "true" if value < 0.5 else "false"
     reason = f"Of {n} {draws} it is {side} at {few}, and 25 are needed: {remedy}"
-    return Estimate(value, error, draws, False, reason)
+    return Estimate(value, float(error), draws, False, reason)
 
 
 def _beforehand(density: TemperedDensity, tree: ast.expr, rng: np.random.Generator) -> Estimate:
@@ -208,7 +211,7 @@ def _beforehand(density: TemperedDensity, tree: ast.expr, rng: np.random.Generat
     truth = np.concatenate(found)
     p, n = truth.mean(), len(truth)
     return _probability(
-        float(p), float(np.sqrt(p * (1 - p) / n)), n, "prior draws",
+        p, np.sqrt(p * (1 - p) / n), n, "prior draws",
         "state less, or put the statement into the prior of a model of its own and compare.",
     )  # fmt: skip
 

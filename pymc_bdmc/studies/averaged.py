@@ -68,7 +68,7 @@ def averaged(
     if isinstance(comparison, ModelChoice):
         results, table = comparison.results, comparison.table
     else:
-        results, table = {n: [dt] for n, dt in comparison.items()}, compare(comparison)
+        table, results = compare(comparison), {n: [dt] for n, dt in comparison.items()}
     if wrong := list(table.index[~table["valid"]]):
         raise ValueError(f"comparison: the log ML of {wrong} cannot be trusted; leave them out.")
     if models is not None and set(models) != set(results):
@@ -120,7 +120,9 @@ def _joined(parts: list[xr.Dataset]) -> xr.Dataset:
     ]
     if not shared:
         raise ValueError("comparison: there is no variable that all models have in the same shape.")
-    return _by_draw(xr.concat([each[shared] for each in parts], "sample"))
+    return _by_draw(
+        xr.concat([each[shared] for each in parts], "sample", combine_attrs="drop_conflicts")
+    )
 
 
 def _shape(values: xr.DataArray) -> dict:

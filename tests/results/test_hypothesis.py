@@ -86,6 +86,15 @@ def test_runs_give_the_same():
     assert abs(found.prior.value - stats.norm.sf(0.5)) < SIGMAS * found.prior.error
 
 
+def test_a_statement_that_all_particles_meet():
+    """Weights add up to 1 but for rounding."""
+    options = {"simulate": None, "random_seed": 1, "cores": 1, "progressbar": False}
+    dt = pm.sample_bdmc(repeated_normal(), **options)
+    found = bdmc.hypothesis(dt, repeated_normal(), "x > -9", random_seed=1)
+    assert found.posterior.value == 1
+    assert "false at none" in found.posterior.reason
+
+
 def test_errors_of_autocorrelated_draws_are_larger():
     slow = draws().isel(draw=np.repeat(np.arange(1000), 20))
     with interpreted():

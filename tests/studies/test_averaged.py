@@ -85,6 +85,8 @@ def test_bad_input():
     wrong.table.loc["b", "valid"] = False
     with pytest.raises(ValueError, match=r"log ML of \['b'\] cannot be trusted"):
         bdmc.averaged(wrong)
+    with pytest.raises(ValueError, match="a mapping of names to two or more results"):
+        bdmc.averaged(5)
     apart = {"a": [result(400, 0).map_over_datasets(lambda d: d.rename(b="c") if "b" in d else d)]}
     with pytest.raises(ValueError, match="no variable that all models have"):
         bdmc.averaged(choice([0.6, 0.4], apart | {"b": results["b"]}))
