@@ -4,9 +4,8 @@ import numpy as np
 import pymc as pm
 
 W, alpha, tau = np.array([[0.0, 1.0], [1.0, 0.0]]), 0.5, 9.0
-x = pm.CAR.dist(mu=np.zeros(2), W=W, alpha=alpha, tau=tau)
-draws = pm.draw(x, 20_000, random_seed=1)
-precision = tau * (np.diag(W.sum(0)) - alpha * W)
+draws = pm.draw(pm.CAR.dist(np.zeros(2), W, alpha, tau), 20_000, random_seed=1)
+precision = tau * (np.diag(W.sum(axis=0)) - alpha * W)
 
 print("PyMC", pm.__version__)
 print("variance by the density", np.linalg.inv(precision)[0, 0].round(4))

@@ -1,26 +1,16 @@
 """Operations that `wrap_py` makes of local functions cannot be pickled, even by cloudpickle."""
 
 import cloudpickle
-import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+local = (lambda: lambda x: x + 1.0)()
+y = pytensor.wrap_py([pt.dscalar], [pt.dscalar])(local)(pt.dscalar())
 
-def build():
-    """Return a local function and a graph with the operation made of it."""
-
-    def shifted(x):
-        return np.asarray(x + 1.0)
-
-    x = pt.dscalar("x")
-    return shifted, pytensor.wrap_py([pt.dscalar], [pt.dscalar])(shifted)(x)
-
-
-shifted, y = build()
 print("PyTensor", pytensor.__version__)
-for name, thing in {"the function": shifted, "the graph with it": y}.items():
+for name, thing in {"function": local, "graph": y}.items():
     try:
-        cloudpickle.loads(cloudpickle.dumps(thing))
+        cloudpickle.dumps(thing)
         print(f"{name}: pickled")
     except Exception as error:
         print(f"{name}: {type(error).__name__}: {error}")
