@@ -23,7 +23,7 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.estimators.agreement import MARGINS, effective_runs, exceeded
 from pymc_bdmc.reference.metric import estimate_metric
-from pymc_bdmc.reference.student import Reference, make_reference
+from pymc_bdmc.reference.student import Reference, make_reference, mix_references
 from pymc_bdmc.results.checks.draws import (
     DIRECTIONS,
     MEASURES,
@@ -340,10 +340,13 @@ def _too_low(
 ) -> float:
     """Return the nats that states beyond the particles add at least, if they refute the run."""
     is_beyond = particles.beyond()
-    inside = draws.theta[is_beyond(draws.theta, draws.log_density)]
+    is_inside = is_beyond(draws.theta, draws.log_density)
+    inside, density = draws.theta[is_inside], draws.log_density[is_inside]
     if len(inside) < 2 * draws.theta.shape[1]:
         return 0.0
-    fit = _fit(inside, np.full(len(inside), 1 / len(inside)))
+    # A few of them may lie far from a narrow peak, where the density is low.
+    parts = (inside, inside[density >= np.median(density)])
+    fit = mix_references([_fit(each, np.full(len(each), 1 / len(each))) for each in parts])
     theta = fit.draw(8000, np.random.default_rng(0))
     found = log_joint(theta)
     terms = np.where(is_beyond(theta, found), found - fit.log_density(theta), -np.inf)
