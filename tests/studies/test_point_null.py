@@ -65,8 +65,8 @@ def test_both_ways_are_right(of_shrunk):
 def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(monkeypatch):
     """The weights contain 1/p(effect | mean, scale), and no draw lies where the scale is small.
 
-    The run is within 4 standard errors, α = 6e-5. The twin is believed, and lies too low by 0.1 to
-    0.3 in each of 14 seeds.
+    The run is within 4 standard errors, α = 6e-5. The twin is believed and lies too low by 0.05 or
+    more in 33 of 40 seeds, so in one of 8 but for 1e-6.
     """
     with pm.Model() as model:
         effect = pm.Normal("effect", pm.Normal("mean"), pm.HalfNormal("scale"))
@@ -79,16 +79,23 @@ def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(m
         return np.exp(log_ml(1 + scale**2)) * stats.halfnorm.pdf(scale)
 
     exact = log_ml(0) - np.log(quad(integrand, 0, np.inf)[0])
-    dt = pm.sample_bdmc(model, simulate=None, **OPTIONS)
-    found = bdmc.point_null(dt, {"effect": 0}, model=model, **OPTIONS)
+
+    def compared(seed):
+        options = OPTIONS | {"random_seed": seed}
+        dt = pm.sample_bdmc(model, simulate=None, **options)
+        return dt, bdmc.point_null(dt, {"effect": 0}, model=model, **options)
+
+    def is_too_low(dt, found):
+        full = Reweighting(dt, model, "point_null")
+        twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
+        return twin.valid and twin.value < exact - 0.05
+
+    dt, found = compared(1)
     assert abs(found.factor.value - exact) < SIGMAS * found.factor.error
     assert not found.of_draws.valid
     assert repr(found).endswith("; believe the run.")
     monkeypatch.setattr(point_null, "shape_by_states", lambda log_weights: (0.0, 0.7))
-    full = Reweighting(dt, model, "point_null")
-    twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
-    assert twin.valid
-    assert twin.value < exact - 0.05  # by 0.23 ± 0.06 over 14 seeds
+    assert is_too_low(dt, found) or any(is_too_low(*compared(seed)) for seed in range(2, 9))
 
 
 def test_nothing_is_left_free():
