@@ -18,7 +18,7 @@ def model():
     return model
 
 
-def sampled(burn_in, held=4.0):
+def sampled(burn_in, held=6.0):
     """With μ held far from its posterior given the simulated data, and a slow kernel."""
     draws = xr.Dataset({"mu": (("chain", "draw"), np.full((1, 9), held))})
     idata = xr.DataTree.from_dict({"posterior": draws})
@@ -31,31 +31,34 @@ def sampled(burn_in, held=4.0):
 
 @pytest.fixture(scope="module")
 def result():
-    return sampled([0, 50, 200])
+    return sampled([0, 200, 400])
 
 
 def test_the_last_burn_in_is_that_of_the_result(result):
     """All on the same data; the others leave its chains as they are, and have their own."""
     weights = result["burn_in"]["log_weight"]
     assert weights.sizes == {"burn_in": 3, "dataset": 20, "chain": 4}
-    assert weights["burn_in"].values.tolist() == [0, 50, 200]
+    assert weights["burn_in"].values.tolist() == [0, 200, 400]
     np.testing.assert_array_equal(weights[-1], result["reverse"]["log_weight"])
     assert (weights[0].values != weights[2].values).mean() > 0.9
-    alone = sampled(200)
-    assert result.attrs["burn_in"] == alone.attrs["burn_in"] == 200
+    alone = sampled(400)
+    assert result.attrs["burn_in"] == alone.attrs["burn_in"] == 400
     assert "burn_in" not in alone.children
     for group in ("forward", "reverse"):
         np.testing.assert_array_equal(result[group]["log_weight"], alone[group]["log_weight"])
 
 
 def test_a_burn_in_that_is_too_short_is_seen(result):
-    """And no effect where the start is plausible, α = 1e-3; several data sets are the clusters."""
-    for dt, sees in ((result, True), (sampled([0, 50, 200], 0.2), False)):
+    """And no effect where the start is plausible, α = 1e-3; several data sets are the clusters.
+
+    In 50 seeds p of a start that is not was 7e-8 or less.
+    """
+    for dt, sees in ((result, True), (sampled([0, 200, 400], 0.2), False)):
         table = bdmc.burn_in_effect(dt)
         assert bool(table.attrs["pvalue"] < 1e-3) is sees
         assert bool(table.loc[0, "pvalue"] < 1e-3) is sees
-        assert table.loc[50, "pvalue"] > 1e-3
-        assert np.isnan(table.loc[200, "pvalue"])
+        assert table.loc[200, "pvalue"] > 1e-3
+        assert np.isnan(table.loc[400, "pvalue"])
 
 
 def test_the_effect_is_clustered_by_data_set(result):
@@ -93,4 +96,4 @@ def test_the_plot_has_the_differences_from_the_last_for_each_data_set(result, ba
     if backend == "matplotlib":
         weights, line = result["burn_in"]["log_weight"].values.mean(axis=2), lines[0, 2].item()
         np.testing.assert_allclose(line.get_ydata(), weights[:, 2] - weights[-1, 2])
-        np.testing.assert_allclose(line.get_xdata(), np.log10([1, 51, 201]))
+        np.testing.assert_allclose(line.get_xdata(), np.log10([1, 201, 401]))
