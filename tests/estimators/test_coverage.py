@@ -85,12 +85,15 @@ def test_few_chains_that_agree_do_not_speak_against_the_other_side(few):
 
 
 def test_both_directions_tell_averages_that_cover_from_those_that_do_not():
-    """Of 150 replicates 97 % and 0 % are valid (α = 1e-4). One direction alone cannot show this."""
+    """Of 150 replicates 97 % and 0 % are valid; intervals of 94 % and 69 % cover. α = 1e-4 each.
+
+    One direction alone cannot show this.
+    """
     pairs = pairs_of(BRIDGE(20, correlation=0.5), 100, 150, 12)
     found = [est.compare_estimators(*pair).estimates for pair in pairs]
     for method, covered in ("forward average", True), ("reverse average", False):
         valid, covers, _ = judged(lambda *estimates: estimates[0], [(e[method],) for e in found])
-        assert (covers.mean() > 0.9) == covered
+        assert (covers.mean() > 0.84) == covered
         assert valid.mean() > 0.9 if covered else valid.mean() < 0.05
     # Broken twin: the verdict of one direction's chains alone
     assert np.mean([est.jarzynski_forward(forward).valid for forward, _ in pairs]) < 0.05
