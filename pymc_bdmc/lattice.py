@@ -516,6 +516,8 @@ def anneal(
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
 
+    Habeck studies these models in this way [1]_.
+
     Parameters
     ----------
     system : Ising or Potts
@@ -574,7 +576,8 @@ def anneal(
 
     References
     ----------
-    Habeck (2017), Model evidence from nonequilibrium simulations, Section 5.
+    .. [1] Habeck (2017), Model evidence from nonequilibrium simulations, Section 5.
+       https://papers.nips.cc/paper/2017/hash/4da04049a062f5adfe81b67dd755cecc-Abstract.html
 
     Examples
     --------

@@ -165,12 +165,12 @@ class PriorPath(Path):
 class DataPath(Path):
     """The path on which one observation comes after the other: at β, the first βN of N have.
 
-    All densities on the way are posteriors of fewer data; a schedule may add several observations
-    in a step, or one in several. Rows, along the first dimension of every observed variable, must
-    be independent given θ. Of the observation that is only coming a part of its log density counts.
-    Pilots do not see how long this way is: temperatures are spaced evenly, by default ten an
-    observation, but at least 100 and at most 2000 in all. If a temperature ends with each
-    observation, as then with up to 2000 of them, `pointwise` reads their predictive densities.
+    All densities on the way are posteriors of fewer data [1]_ [2]_; a schedule may add several
+    observations in a step, or one in several. Rows, along the first dimension of every observed
+    variable, must be independent given θ. Of the observation that is only coming a part of its log
+    density counts. Pilots do not see how long this way is: temperatures are spaced evenly, by
+    default ten an observation, but at least 100 and at most 2000 in all. If a temperature ends with
+    each observation, as then with up to 2000 of them, `pointwise` reads their predictive densities.
 
     Parameters
     ----------
@@ -179,8 +179,10 @@ class DataPath(Path):
 
     References
     ----------
-    Habeck (2017), Section 6.4. Chopin (2002), A sequential particle filter method for static
-    models.
+    .. [1] Habeck (2017), Model evidence from nonequilibrium simulations, Section 6.4.
+       https://papers.nips.cc/paper/2017/hash/4da04049a062f5adfe81b67dd755cecc-Abstract.html
+    .. [2] Chopin (2002), A sequential particle filter method for static models.
+       https://doi.org/10.1093/biomet/89.3.539
 
     Examples
     --------
@@ -226,10 +228,11 @@ class FittedPath(Path):
     """The path from a reference r near the posterior, f_β(θ) = r(θ)^(1−β) (p(θ) p(y|θ))^β.
 
     A pilot on the path from the prior fits r to the data, a multivariate t distribution on the
-    unconstrained scale, before any weighted run and without θ*. So all identities hold. With up to
-    20 elements of θ, the density is maximised from some draws from r, and a narrow mode found this
-    way gets a component of its own. The path is shorter by far if the posterior has one mode; a
-    mode that neither the pilot nor an optimisation finds stays missed.
+    unconstrained scale, before any weighted run and without θ* [1]_. So all identities hold. With
+    up to 20 elements of θ, the density is maximised from some draws from r, and a narrow mode found
+    this way gets a component of its own. The path is shorter by far if the posterior has one mode;
+    a mode that neither the pilot nor an optimisation finds stays missed. With one temperature, the
+    estimate from both sides is bridge sampling [2]_.
 
     With ``idata``, draws of the posterior by NUTS say, the r of the real data is fitted to the
     first half of every chain, and reverse runs on the real data start from states of the second
@@ -265,8 +268,10 @@ class FittedPath(Path):
 
     References
     ----------
-    Surjanovic, Syed, Bouchard-Côté and Campbell (2022), Parallel tempering with a variational
-    reference. With T = 1 it is bridge sampling: Meng and Wong (1996).
+    .. [1] Surjanovic, Syed, Bouchard-Côté and Campbell (2022), Parallel tempering with a
+       variational reference. https://doi.org/10.48550/arXiv.2206.00080
+    .. [2] Meng and Wong (1996), Simulating ratios of normalizing constants via a simple identity: a
+       theoretical exploration. Statistica Sinica 6, 831-860.
 
     Examples
     --------

@@ -66,9 +66,9 @@ def sample_bdmc(
     Runs of several particles are annealed along a path of densities, f_β(θ) = p(θ) p(y|θ)^β or one
     from a fitted reference: forward from its start on simulated data y\*, in reverse from a sample
     θ\* of the posterior given y\*, and forward on the real data. Forward log weights bound log p(y)
-    from below and reverse ones from above, in expectation; their gap bounds the Jeffreys divergence
-    between a particle at the end of a forward run and the posterior. Page *Arguments* of the
-    documentation has the defaults in full.
+    from below and reverse ones from above, in expectation [1]_; their gap bounds the Jeffreys
+    divergence between a particle at the end of a forward run and the posterior [2]_. Page
+    *Arguments* of the documentation has the defaults in full.
 
     Parameters
     ----------
@@ -169,9 +169,10 @@ def sample_bdmc(
 
     References
     ----------
-    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
-    Monte Carlo. Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
-    bidirectional Monte Carlo.
+    .. [1] Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo. https://doi.org/10.48550/arXiv.1511.02543
+    .. [2] Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+       bidirectional Monte Carlo. https://doi.org/10.48550/arXiv.1606.02275
 
     Examples
     --------

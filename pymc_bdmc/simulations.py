@@ -210,6 +210,8 @@ def _chosen(draws: Data, entropy: Entropy, first: int, datasets: int) -> list[Da
 class FromPrior(Simulation):
     r"""Draw parameters and data together from the model: θ\* is an exact posterior sample.
 
+    So reverse runs bound the log ML of the simulated data from above [1]_.
+
     Parameters
     ----------
     datasets : int, default 20
@@ -219,7 +221,8 @@ class FromPrior(Simulation):
 
     References
     ----------
-    Grosse, Ghahramani and Adams (2015), Section 4.
+    .. [1] Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo, Section 4. https://doi.org/10.48550/arXiv.1511.02543
 
     Examples
     --------
@@ -253,9 +256,9 @@ class FromPosterior(Simulation):
 
     Runs target :math:`p(\theta)\,p(y \mid \theta)\,p(y' \mid \theta)`. If θ′ is a draw of the
     posterior given the real data y, and y′ is drawn from the model given θ′, then θ′ is an exact
-    sample of the posterior given y and y′, so reverse runs need no burn-in. Every data set contains
-    the real one, with its outliers and its conflict with the prior. All that rests on the draws: a
-    part of the posterior that they miss is never a θ′.
+    sample of the posterior given y and y′, so reverse runs need no burn-in [1]_. Every data set
+    contains the real one, with its outliers and its conflict with the prior. All that rests on the
+    draws: a part of the posterior that they miss is never a θ′.
 
     All variables are fixed, latent ones too, so y′ is a second data set of the same groups or of
     the same path of a time series.
@@ -271,8 +274,8 @@ class FromPosterior(Simulation):
 
     References
     ----------
-    Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC: simulation-based calibration
-    checking conditional on data.
+    .. [1] Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC: simulation-based
+       calibration checking conditional on data. https://doi.org/10.48550/arXiv.2502.03279
 
     Examples
     --------
@@ -332,7 +335,7 @@ class FromHyperparameters(Simulation):
     r"""Fix the hyperparameters at values that fit the real data, and simulate everything else.
 
     Such data resemble the real ones. But θ\* is only close to a posterior sample, since the
-    hyperparameters were not drawn from their prior, so reverse chains start after a burn-in.
+    hyperparameters were not drawn from their prior, so reverse chains start after a burn-in [1]_.
 
     Parameters
     ----------
@@ -360,7 +363,8 @@ class FromHyperparameters(Simulation):
 
     References
     ----------
-    Grosse, Ancha and Roy (2016), Section 4.2.
+    .. [1] Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+       bidirectional Monte Carlo, Section 4.2. https://doi.org/10.48550/arXiv.1606.02275
 
     Examples
     --------
@@ -616,6 +620,9 @@ class Matched(Simulation):
     (over all draws) of the group ``simulated``, give the distance from the real data by data set.
     If the two differ little, the real data are unlike any data from the prior.
 
+    Approximate Bayesian computation chooses by such a distance too [1]_. The choice is exact here,
+    since θ\* is a posterior sample given y\*, not given the real data.
+
     Parameters
     ----------
     draws : int, default 1000
@@ -639,9 +646,8 @@ class Matched(Simulation):
 
     References
     ----------
-    The choice by a distance of summaries is as in approximate Bayesian computation: Beaumont, Zhang
-    and Balding (2002), Approximate Bayesian computation in population genetics. It is exact here,
-    since θ\* is a posterior sample given y\*, not given the real data.
+    .. [1] Beaumont, Zhang and Balding (2002), Approximate Bayesian computation in population
+       genetics. https://doi.org/10.1093/genetics/162.4.2025
 
     Examples
     --------

@@ -38,6 +38,8 @@ def anneal(
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of a system of your own between forward and reverse chains.
 
+    The method is bidirectional Monte Carlo [1]_.
+
     Parameters
     ----------
     system : System
@@ -86,8 +88,8 @@ def anneal(
 
     References
     ----------
-    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
-    Monte Carlo.
+    .. [1] Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo. https://doi.org/10.48550/arXiv.1511.02543
 
     Examples
     --------

@@ -162,15 +162,15 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     *Margins.* For a normal distribution, a shift by 0.25 standard deviations is a total variation
     of 2Φ(1/8) − 1 = 0.10. A standard deviation 1.25 times as large is 0.11, and both together are
     0.13. The margin of the distance is 0.15 for any distribution, so no probability P(x ≤ c) is off
-    by more.
+    by more. An element is good if every functional is shown to be within its margin [1]_.
 
     *Errors.* Each functional has its own error, from the influence of every draw: x for the mean,
     (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the distance, of
     which the one with the largest error counts. The influences of the draws are averaged over 40
-    batches. If longer batches vary more, the variance is extrapolated once (Vats and Flegal 2022).
-    The influences of the particles are summed by run, since particles of one run have common
-    ancestors. Their variance comes from the jackknife over runs. With W_k the weight of run k it
-    has (ΣW²)²/ΣW⁴ − 1 degrees of freedom. The difference has the degrees of freedom of Welch and
+    batches [2]_. If longer batches vary more, the variance is extrapolated once [3]_. The
+    influences of the particles are summed by run, since particles of one run have common ancestors.
+    Their variance comes from the jackknife over runs. With W_k the weight of run k it has
+    (ΣW²)²/ΣW⁴ − 1 degrees of freedom. The difference has the degrees of freedom of Welch and
     Satterthwaite.
 
     *Tails.* For means and standard deviations, values are clipped at 0.75(q95 − q05) beyond the
@@ -198,9 +198,12 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
 
     References
     ----------
-    Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
-    Schmeiser (1982), Batch size effects in the analysis of simulation output. Vats and Flegal
-    (2022), Lugsail lag windows for estimating time-average covariance matrices.
+    .. [1] Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
+       https://doi.org/10.1080/00401706.1982.10487790
+    .. [2] Schmeiser (1982), Batch size effects in the analysis of simulation output. Operations
+       Research 30, 556-568.
+    .. [3] Vats and Flegal (2022), Lugsail lag windows for estimating time-average covariance
+       matrices. https://doi.org/10.1093/biomet/asab049
 
     Examples
     --------

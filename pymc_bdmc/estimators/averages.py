@@ -478,10 +478,10 @@ def predictive_densities(log_weights: ArrayLike) -> PredictiveDensities:
     """Estimate the predictive density of every observation from forward runs, with errors.
 
     The weight of run k after observation i is w_ki = ∏_{j≤i} exp(log weight of j), and its average
-    over the runs is an unbiased estimate of p(y_1, …, y_i). The predictive density is the ratio of
-    two of these averages. The runs are independent, so by the delta method the error of its
-    logarithm is that of the mean of w_ki/w̄_i − w_k,i−1/w̄_i−1 over the runs. It is widened as in
-    `jarzynski_forward`.
+    over the runs is an unbiased estimate of p(y_1, …, y_i) [1]_. The predictive density is the
+    ratio of two of these averages. The runs are independent, so by the delta method the error of
+    its logarithm is that of the mean of w_ki/w̄_i − w_k,i−1/w̄_i−1 over the runs. It is widened as
+    in `jarzynski_forward`.
 
     Parameters
     ----------
@@ -495,7 +495,8 @@ def predictive_densities(log_weights: ArrayLike) -> PredictiveDensities:
 
     References
     ----------
-    Chopin (2002), A sequential particle filter method for static models, Section 2.
+    .. [1] Chopin (2002), A sequential particle filter method for static models, Section 2.
+       https://doi.org/10.1093/biomet/89.3.539
 
     Examples
     --------

@@ -52,9 +52,9 @@ COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", 
 def consistency(dt: xr.DataTree) -> pd.DataFrame:
     r"""Test whether runs on real and simulated data behave alike, and whether the data are alike.
 
-    The bound on a sampler's divergence is found on simulated data. It applies to the real data if
-    the sampler finds both equally hard. Simulated data can be like the real ones only if the model
-    is right.
+    The bound on a sampler's divergence is found on simulated data [1]_. It applies to the real data
+    if the sampler finds both equally hard. Simulated data can be like the real ones only if the
+    model is right.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
 
     References
     ----------
-    Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with bidirectional
-    Monte Carlo, Section 4.2.
+    .. [1] Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+       bidirectional Monte Carlo, Section 4.2. https://doi.org/10.48550/arXiv.1606.02275
 
     Examples
     --------

@@ -104,7 +104,7 @@ def hypothesis(
 
     By Bayes' theorem it is the odds of the statement given the data, divided by the odds
     beforehand. Against the model without a restriction it is the ratio of the two probabilities
-    (Klugkist and Hoijtink 2007).
+    [1]_.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def hypothesis(
 
     References
     ----------
-    Klugkist and Hoijtink (2007), The Bayes factor for inequality and about equality constrained
-    models.
+    .. [1] Klugkist and Hoijtink (2007), The Bayes factor for inequality and about equality
+       constrained models. Computational Statistics and Data Analysis 51, 6367-6379.
 
     Examples
     --------

@@ -416,18 +416,25 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
 
     Notes
     -----
-    Bridge sampling (Meng and Wong 1996) is Bennett's acceptance ratio between the posterior and a
-    reference. A t distribution is fitted to one half of the draws, mirrored at its centre so that
-    skewness does not matter, and the other half is compared with as many draws from it; then the
-    halves change places. The estimate is valid if the Pareto k̂ of the terms on both sides is small
-    and 100 effective draws cross to the other side (after Micaletto and Vehtari 2025), and if the
-    halves agree.
+    Bridge sampling [1]_ is Bennett's acceptance ratio between the posterior and a reference. A t
+    distribution is fitted to one half of the draws, mirrored at its centre so that skewness does
+    not matter [2]_, and the other half is compared with as many draws from it; then the halves
+    change places. The estimate is valid if the Pareto k̂ of the terms on both sides is small and
+    100 effective draws cross to the other side (after [3]_), and if the halves agree.
 
     Results of `sample_bdmc` have the same in attributes of their root, so that other programs can
     read it: ``log_ml``, ``log_ml_error`` (a standard error) and ``log_ml_certified_lower`` (95 %),
     all in ``log_ml_units``, nats, with ``log_ml_method`` and ``log_ml_notes``. The value is also in
     ``sample_stats["log_marginal_likelihood"]`` by chain, where `pymc.sample_smc` has its own. The
     four chains are parts of one sample, so their values are equal.
+
+    References
+    ----------
+    .. [1] Meng and Wong (1996), Simulating ratios of normalizing constants via a simple identity: a
+       theoretical exploration. Statistica Sinica 6, 831-860.
+    .. [2] Meng and Schilling (2002), Warp bridge sampling. https://doi.org/10.1198/106186002457
+    .. [3] Micaletto and Vehtari (2025), Bridge sampling diagnostics.
+       https://doi.org/10.48550/arXiv.2508.14487
 
     Examples
     --------
@@ -450,12 +457,6 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
     >>> found = bdmc.log_ml(idata, model, random_seed=1)
     >>> round(found.value, 1), found.valid, found.method
     (-3.0, True, 'bridge sampling')
-
-    References
-    ----------
-    Meng and Wong (1996), Simulating ratios of normalizing constants via a simple identity.
-    Meng and Schilling (2002), Warp bridge sampling. Micaletto and Vehtari (2025), Bridge sampling
-    diagnostics, arXiv:2508.14487.
     """
     read = Reading.of(dt)
     if model is None:

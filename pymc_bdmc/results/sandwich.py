@@ -114,8 +114,8 @@ def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
     """Compare the upper bounds after several burn-ins S of the reverse runs; nats.
 
     With fitted hyperparameters θ* is no exact posterior sample, so reverse runs start after a
-    burn-in. The burn-in is long enough if a longer one changes nothing. Regions that no burn-in
-    reaches are not seen by this comparison.
+    burn-in [1]_. The burn-in is long enough if a longer one changes nothing. Regions that no
+    burn-in reaches are not seen by this comparison.
 
     Parameters
     ----------
@@ -140,7 +140,8 @@ def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
 
     References
     ----------
-    Grosse, Ancha and Roy (2016), Section 4.2 and Fig. 6.
+    .. [1] Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+       bidirectional Monte Carlo, Section 4.2 and Fig. 6. https://doi.org/10.48550/arXiv.1606.02275
 
     Examples
     --------

@@ -271,8 +271,8 @@ def verdict(
     if runs weight draws, and unknown if they anneal. For posterior draws, it presupposes that these
     are right. *Real weights* is the same of the runs on the real data alone, without a certificate.
     *Shortfall* and *model* say whether the real data are like the simulated ones; see
-    `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a confidence, since
-    one θ\* in ten may cause all of it.
+    `consistency`. The gap of [1]_ is reported without a confidence, since one θ\* in ten may cause
+    all of it.
 
     *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so if
     two differ beyond chance the lower one misses part of the posterior
@@ -281,6 +281,11 @@ def verdict(
     of these draws, compared with the mean that forward runs predict.
 
     No number here can show a mode that exists on the real data only and that no run found.
+
+    References
+    ----------
+    .. [1] Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+       bidirectional Monte Carlo. https://doi.org/10.48550/arXiv.1606.02275
 
     Examples
     --------

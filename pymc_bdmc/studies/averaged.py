@@ -21,9 +21,9 @@ def averaged(
 ) -> xr.DataTree:
     """Return posterior draws of several models together, each by its probability.
 
-    Bayesian model averaging (Hoeting et al. 1999): the draws are from the mixture of the posteriors
-    whose weights are the probabilities of the models, if all are equally probable beforehand. No
-    draw is taken twice.
+    Bayesian model averaging [1]_: the draws are from the mixture of the posteriors whose weights
+    are the probabilities of the models, if all are equally probable beforehand. No draw is taken
+    twice.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ def averaged(
 
     References
     ----------
-    Hoeting, Madigan, Raftery and Volinsky (1999), Bayesian model averaging: a tutorial.
+    .. [1] Hoeting, Madigan, Raftery and Volinsky (1999), Bayesian model averaging: a tutorial.
+       https://doi.org/10.1214/ss/1009212519
 
     Examples
     --------

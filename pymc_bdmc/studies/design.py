@@ -108,10 +108,10 @@ def information_gain(
     It is :math:`E[\log p(y \mid \theta) - \log p(y)]` over parameters and data drawn from the
     model: the mean KL divergence of the posterior from the prior, and the mutual information of
     parameters and data. For every simulated data set the parameters behind it are known, so
-    :math:`\log p(y \mid \theta)` is exact, and runs in both directions bound :math:`\log p(y)`.
-    Forward runs give an upper bound of the gain in expectation, reverse ones a lower bound. Nested
-    Monte Carlo has one of them only, and contrastive bounds end at the logarithm of the number of
-    contrasts.
+    :math:`\log p(y \mid \theta)` is exact, and runs in both directions bound :math:`\log p(y)`
+    [1]_. Forward runs give an upper bound of the gain in expectation, reverse ones a lower bound.
+    Nested Monte Carlo has one of them only, and contrastive bounds [2]_ end at the logarithm of the
+    number of contrasts.
 
     Parameters
     ----------
@@ -137,8 +137,10 @@ def information_gain(
 
     References
     ----------
-    Grosse, Ghahramani and Adams (2015), Section 4, for the bounds. Foster et al. (2020), A unified
-    stochastic gradient approach to designing Bayesian-optimal experiments, for contrastive ones.
+    .. [1] Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo, Section 4. https://doi.org/10.48550/arXiv.1511.02543
+    .. [2] Foster, Jankowiak, O'Meara, Teh and Rainforth (2020), A unified stochastic gradient
+       approach to designing Bayesian-optimal experiments. https://doi.org/10.48550/arXiv.1911.00294
 
     Examples
     --------
@@ -415,7 +417,7 @@ def plan(
 
     Data are simulated from each model in turn, with parameters from its prior, and the log ML of
     both models is estimated on them. So the chance of strong evidence for the model that is true,
-    and that of misleading evidence, are known before the data (Bayes factor design analysis).
+    and that of misleading evidence, are known before the data (Bayes factor design analysis [1]_).
 
     Parameters
     ----------
@@ -445,8 +447,8 @@ def plan(
 
     References
     ----------
-    Schönbrodt and Wagenmakers (2018), Bayes factor design analysis: planning for compelling
-    evidence.
+    .. [1] Schönbrodt and Wagenmakers (2018), Bayes factor design analysis: planning for compelling
+       evidence. https://doi.org/10.3758/s13423-017-1230-y
 
     Examples
     --------

@@ -93,9 +93,9 @@ def point_null(
     The null model is ``pm.do(model, fixed)``: it keeps the priors of all other variables. It is
     sampled in a run of its own. The draws of ``dt`` give the Bayes factor once more, as the average
     of w(b) p₀(ψ, y)/p(ψ, b, y), with b the fixed variables, ψ the others, p₀ the density of the
-    null model, and w a normal density with the mean and covariance of the draws of b (Chen 1994).
-    If ψ and b are independent a priori, it estimates the Savage-Dickey ratio; here they need not
-    be. Draws of ψ from the null model and of b from w show whether these weights have a heavy tail,
+    null model, and w a normal density with the mean and covariance of the draws of b [2]_. If ψ and
+    b are independent a priori, it estimates the Savage-Dickey ratio [1]_; here they need not be.
+    Draws of ψ from the null model and of b from w show whether these weights have a heavy tail,
     also if no draw of the full model is in it.
 
     Parameters
@@ -120,8 +120,10 @@ def point_null(
 
     References
     ----------
-    Dickey (1971), The weighted likelihood ratio. Chen (1994), Importance-weighted marginal Bayesian
-    posterior density estimation.
+    .. [1] Dickey (1971), The weighted likelihood ratio, linear hypotheses on normal location
+       parameters. https://doi.org/10.1214/aoms/1177693507
+    .. [2] Chen (1994), Importance-weighted marginal Bayesian posterior density estimation.
+       https://doi.org/10.1080/01621459.1994.10476815
 
     Examples
     --------

@@ -177,9 +177,10 @@ def check_invariance(
 ) -> Report:
     r"""Check that a sampler leaves the joint distribution of parameters and data as it is.
 
-    θ is drawn together with its data y, so it is an exact posterior sample. If the sampler is
-    correct, every state of a chain that starts at θ is one too. The state after one step and the
-    mean over several steps are compared with θ. The mean shows faults that build up along a chain.
+    θ is drawn together with its data y, so it is an exact posterior sample [1]_ [2]_. If the
+    sampler is correct, every state of a chain that starts at θ is one too. The state after one step
+    and the mean over several steps are compared with θ. The mean shows faults that build up along a
+    chain.
 
     Parameters
     ----------
@@ -204,15 +205,18 @@ def check_invariance(
     -----
     Every feature in `Features` is a function h of θ and y with values in [−1, 1]. If the sampler
     leaves the posterior invariant, with or without detailed balance, the difference d = (h(θ′) −
-    h(θ))/2 has mean 0, and it lies in [−1, 1]. So a stake of λ on d is a fair bet, and the mean
-    capital of all bettors reaches 1/alpha with a probability of at most alpha
+    h(θ))/2 has mean 0, and it lies in [−1, 1]. So a stake of λ on d is a fair bet [3]_, and the
+    mean capital of all bettors reaches 1/alpha with a probability of at most alpha
     (`pymc_bdmc.testing.bets`). Comparing θ′ with its own θ removes the variance between the θ.
 
     References
     ----------
-    Geweke (2004), Getting it right; Gandy and Scott (2020), Unit testing for MCMC and other Monte
-    Carlo methods, arXiv:2001.06465, Section 3; Waudby-Smith and Ramdas (2024), Estimating means of
-    bounded random variables by betting.
+    .. [1] Geweke (2004), Getting it right: joint distribution tests of posterior simulators.
+       https://doi.org/10.1198/016214504000001132
+    .. [2] Gandy and Scott (2020), Unit testing for MCMC and other Monte Carlo methods, Section 3.
+       https://doi.org/10.48550/arXiv.2001.06465
+    .. [3] Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting.
+       https://doi.org/10.1093/jrsssb/qkad009
 
     Examples
     --------
@@ -288,14 +292,16 @@ def check_geweke(
     -----
     Features of θ and y, averaged over the rounds, are compared with those of the joint draw from
     which the rounds started. The difference has mean 0 and is bounded (see `check_invariance`). The
-    original test runs both samplers once and compares their means by standard errors, so its
+    original test [1]_ runs both samplers once and compares their means by standard errors, so its
     false-alarm rate is right only asymptotically. Restarting from exact draws makes this rate exact
-    (Gandy and Scott 2020, Section 3).
+    ([2]_, Section 3).
 
     References
     ----------
-    Geweke (2004), Getting it right: joint distribution tests of posterior simulators; Gandy and
-    Scott (2020), arXiv:2001.06465.
+    .. [1] Geweke (2004), Getting it right: joint distribution tests of posterior simulators.
+       https://doi.org/10.1198/016214504000001132
+    .. [2] Gandy and Scott (2020), Unit testing for MCMC and other Monte Carlo methods.
+       https://doi.org/10.48550/arXiv.2001.06465
 
     Examples
     --------
@@ -341,9 +347,10 @@ def check_exact_rank(
 ) -> Report:
     r"""Check the rank of an exact draw in a chain that runs through it both ways.
 
-    θ is drawn together with its data y. It becomes the state at a random position of a chain, whose
-    later states are made by the sampler and whose earlier states are made by its reversal. If the
-    sampler is correct, the rank of θ among all states is uniform for every function of θ and y.
+    θ is drawn together with its data y. It becomes the state at a random position of a chain [1]_
+    [2]_, whose later states are made by the sampler and whose earlier states are made by its
+    reversal. If the sampler is correct, the rank of θ among all states is uniform for every
+    function of θ and y.
 
     Parameters
     ----------
@@ -372,8 +379,10 @@ def check_exact_rank(
 
     References
     ----------
-    Gandy and Scott (2020), Unit testing for MCMC and other Monte Carlo methods, arXiv:2001.06465,
-    Section 3.2; Besag and Clifford (1989), Generalized Monte Carlo significance tests.
+    .. [1] Gandy and Scott (2020), Unit testing for MCMC and other Monte Carlo methods, Section 3.2.
+       https://doi.org/10.48550/arXiv.2001.06465
+    .. [2] Besag and Clifford (1989), Generalized Monte Carlo significance tests.
+       https://doi.org/10.1093/biomet/76.4.633
 
     Examples
     --------
