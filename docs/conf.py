@@ -75,7 +75,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": "bread|factor_models",
+    "ignore_pattern": r"^models\.py$|bread|factor_models",
     "within_subsection_order": ExplicitOrder([*FIRST, "*"]),
     "download_all_examples": False,
     "show_memory": False,
