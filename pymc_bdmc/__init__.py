@@ -5,7 +5,7 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 
 How strongly do the data support a model?
     ``bdmc.log_ml(pm.sample_bdmc(model, simulate=None))``
-How much do they, by draws that I have?
+The same, from draws that I have
     ``bdmc.log_ml(idata, a)``
 Which of two models do they support?
     ``bdmc.compare_models({"a": a, "b": b})``
@@ -15,7 +15,7 @@ Is p above a half?
     ``bdmc.hypothesis(dt_a, a, "p > 0.5")``
 Is p equal to 0.5?
     ``bdmc.point_null(dt_a, {"p": 0.5}, model=a)``
-What do two models say together?
+What do all models say together?
     ``bdmc.averaged({"a": dt_a, "b": dt_b})``
 How much does the prior matter?
     ``bdmc.sensitivity(dt_a, build, [1, 2, 5])``
