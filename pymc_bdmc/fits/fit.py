@@ -200,7 +200,13 @@ class Fitting:
             return refit_nested(self._density, known, self._prior, self._rng)
         latent = np.isin(np.arange(self._prior.shape[1]), known.latent)
         structure = self._structure._replace(latent=latent)
-        return fit_nested(self._density, self._prior, self._ells, structure, self._rng)
+        found, modes = fit_nested(self._density, self._prior, self._ells, structure, self._rng)
+        return self._skewed(found) if known.is_skewed and found.blocks else (found, modes)
+
+    def _skewed(self, found: NestedReference) -> tuple[NestedReference, Modes]:
+        """Fit again with two scales in blocks of one element, which change the marginal too."""
+        skewed = found._replace(is_skewed=True)
+        return refit_nested(self._density, skewed, self._prior, self._rng)
 
     def _mixture(self, degrees_of_freedom: float | None) -> Fit:
         # The curvature takes two gradients an element, or several times n² evaluations.
@@ -262,6 +268,10 @@ class Fitting:
             if missed > limits.MISSED and reference.blocks:
                 form = BlockReference(reference, min(DRAWS))
                 missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
+                if missed > limits.MISSED:
+                    reference, modes = self._skewed(reference)
+                    form = BlockReference(reference, min(DRAWS))
+                    missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
             if missed > limits.MISSED:
                 raise NoFit(
                     f"{missed:.0%} of the posterior is in tails of latent variables that no draw "

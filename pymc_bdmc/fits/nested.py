@@ -374,7 +374,12 @@ def share_in_tails(
     heights = density.heights(np.concatenate([at, thetas.reshape(-1, at.shape[1])]))
     drops = heights[n:].reshape(n, -1) - heights[:n, None]
     densities = np.exp(np.minimum(drops, 99.0)) / np.sqrt(2 * np.pi)
-    beyond = drops - np.log(2 * np.pi) / 2 - log_tail(z) > rare
+    log_r = log_tail(z)
+    if found.is_skewed:
+        sides = centres.stretches[row, np.argsort(found.sparsity.order)[probed]]
+        scales = np.where(z < 0, sides[:, :1], sides[:, 1:])
+        log_r = log_tail(z / scales) - np.log(sides.mean(axis=1, keepdims=True))
+    beyond = drops - np.log(2 * np.pi) / 2 - log_r > rare
     densities = np.where(beyond, densities, 0.0)
     sides = trapezoid(densities.reshape(n, 2, -1), z.reshape(2, -1), axis=2)
     missed = sides.sum(axis=1).mean() * d

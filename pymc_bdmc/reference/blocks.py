@@ -74,7 +74,7 @@ class BlockReference(NamedTuple):
 
     The draws of a block are a randomly shifted lattice, turned into nearly t₄ distributed numbers
     (Hickernell, Lemieux and Owen 2005). All its points are uniform, and one gives the others,
-    whatever its index.
+    whatever its index. If the core is skewed, the two halves of t₄ have scales of their own.
     """
 
     core: NestedReference
@@ -171,10 +171,15 @@ def draw_blocks(sparsity, found, of_z, lattice, own, places, rng):
             block, kept = of_z[e], own[row, e]
             place = -1 if np.isnan(kept) else places[row, block]
             shift, log_r_kept = rng.random(), 0.0
+            below, above = (1.0, 1.0)
+            if found.stretches.shape[1]:
+                below, above = found.stretches[row, e]
+            share = below / (below + above)
             if place >= 0:
-                u, log_r_kept = _cdf(kept)
+                u, log_r_kept = _cdf(kept / (below if kept < 0 else above))
+                u = 2 * share * u if kept < 0 else share + (1 - share) * (2 * u - 1)
                 shift = u - lattice[place, e]
-            log_scale = np.log(factor[sparsity.starts[e]])
+            log_scale = np.log(2 * factor[sparsity.starts[e]] / (below + above))
             for i in range(n):
                 u = lattice[i, e] + shift
                 if np.isnan(u):
@@ -182,7 +187,10 @@ def draw_blocks(sparsity, found, of_z, lattice, own, places, rng):
                 if i == place:
                     z[i, e], log_r_i = kept, log_r_kept
                 else:
-                    z[i, e], log_r_i = _quantile(u - np.floor(u))
+                    u -= np.floor(u)
+                    half = u / (2 * share) if u < share else 0.5 + (u - share) / (2 - 2 * share)
+                    z[i, e], log_r_i = _quantile(half)
+                    z[i, e] *= below if half < 0.5 else above
                 log_r[row, i, block] += log_scale + log_r_i
         factors[:] = factor
         unroot(sparsity, factors, z)

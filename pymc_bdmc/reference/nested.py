@@ -7,7 +7,7 @@ normal in x it is the exact conditional posterior, so that weights depend on ψ 
 mixture of t distributions, near the Laplace approximation of the marginal posterior.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy import ndarray
@@ -33,6 +33,9 @@ MOST_STEPS = 30
 MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
+DROP, REACHES = 1.5, 2.0 ** np.arange(-4, 6)
+"""Drop of the log density, nats, by which the two halves of a skewed distribution are scaled, and
+the distances, in deviations by the curvature, between which it is sought."""
 MOST_NUMBERS = 2**22
 """Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
@@ -51,6 +54,8 @@ class Conditional(NamedTuple):
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
     is_mode: ndarray
     """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
+    stretches: ndarray
+    """Scales of z = Lᵀ(x − x̂) below and above 0, shape (n, d, 2); (n, 0, 2) if all are 1."""
 
 
 class NestedReference(NamedTuple):
@@ -86,6 +91,8 @@ class NestedReference(NamedTuple):
     """Terms and moves that show the precisions, if each term is of a few latent variables."""
     blocks: Blocks | None = None
     """Blocks of x that are independent given ψ, if there are several."""
+    is_skewed: bool = False
+    """Whether r(x | ψ) has two scales in blocks of one element, below and above the mode."""
 
     @property
     def core(self) -> "NestedReference":
@@ -237,7 +244,46 @@ class NestedReference(NamedTuple):
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
-        return Conditional(modes, factors, log_marginal, is_normal & is_near)
+        stretches = np.empty((n, 0, 2))
+        if self.is_skewed:
+            stretches = self._stretches(psis, modes, factors, density)
+            log_marginal += np.log(stretches.mean(axis=2)).sum(axis=1)
+        return Conditional(modes, factors, log_marginal, is_normal & is_near, stretches)
+
+    def _stretches(
+        self, psis: ndarray, modes: ndarray, factors: ndarray, density: Density
+    ) -> ndarray:
+        """Return the scales of both halves of z in blocks of one element; 1 in others.
+
+        At its scale times a constant, which is 1 for a normal distribution, the density is `DROP`
+        nats below the mode. All blocks move at once, since their terms show which of them drop.
+        """
+        blocks = cast(Blocks, self.blocks)
+        by_block, (n, d) = density.by_block(blocks), modes.shape
+        is_alone = np.bincount(blocks.of_latent)[blocks.of_latent] == 1
+        move = np.zeros((n, d))
+        move[:, self.sparsity.order] = 1 / factors[:, self.sparsity.starts[:-1]]
+        move *= is_alone
+
+        def heights(reach: float) -> ndarray:
+            thetas = np.empty((n, 2, d + len(self.others)))
+            thetas[:, :, self.others] = psis[:, None]
+            thetas[:, :, self.latent] = modes[:, None] + reach * np.stack([-move, move], axis=1)
+            found = by_block(thetas.reshape(2 * n, -1)).reshape(n, 2, -1)
+            return found[:, :, blocks.of_latent]
+
+        top, before = heights(0.0), np.zeros((n, 2, d))
+        found = np.full((n, 2, d), REACHES[0])
+        for reach in REACHES:
+            with np.errstate(invalid="ignore"):  # −∞ less −∞
+                drop = np.nan_to_num(top - heights(reach), nan=1e300, posinf=1e300)
+            crosses = (before < DROP) & (drop >= DROP)
+            share = (DROP - before) / np.where(crosses, drop - before, np.inf)
+            found = np.where(crosses, reach / 2 * 2**share, np.where(drop < DROP, reach, found))
+            before = drop
+        # For a normal distribution, at whose deviations 1 and 2 the drops are 1/2 and 2.
+        found = np.where(is_alone, found / 2 ** (2 / 3), 1.0)
+        return found[:, :, self.sparsity.order].swapaxes(1, 2)
 
     def _rise(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return movers and gains."""

@@ -36,12 +36,17 @@ def log_ml(quantiles_at, log_likelihood):
     return logsumexp(logs) + np.log(np.log(SCALES[1] / SCALES[0]))
 
 
-RNG = np.random.default_rng(1)
+RNG, RATES = np.random.default_rng(1), np.random.default_rng(2)
 FAMILIES = {
     "exponential": (
         lambda s: pm.Exponential("x", scale=s, shape=20),
         lambda s: stats.expon.ppf(QUANTILES, scale=s),
         normal_rows(RNG.normal(RNG.exponential(0.5, 20), 0.5)),
+    ),
+    "gamma near 0": (
+        lambda s: pm.Gamma("x", 0.3, 1 / s, shape=20),
+        lambda s: stats.gamma.ppf(QUANTILES, 0.3, scale=s),
+        count_rows(RATES.poisson(3 * RATES.gamma(0.3, 1, 20))),
     ),
     "gamma": (
         lambda s: pm.Gamma("x", 1.5, 1 / s, shape=20),

@@ -28,14 +28,14 @@ NESTED = NestedReference(
 class LogGammas:
     """ψ ~ N(0, 1), and x less ψ are logarithms of Gamma variables; the integral of f is 1."""
 
-    evaluations = 0
+    evaluations, shape = 0, SHAPE
 
     @np.errstate(over="ignore")
     def slopes(self, thetas):
         psi, v = thetas[:, :1], thetas[:, 1:] - thetas[:, :1]
-        log_f = -(psi[:, 0] ** 2) / 2 - np.log(2 * np.pi) / 2 - SIZE * gammaln(SHAPE)
-        slope = SHAPE - np.exp(v)
-        log_f = log_f + (SHAPE * v - np.exp(v)).sum(axis=1)
+        log_f = -(psi[:, 0] ** 2) / 2 - np.log(2 * np.pi) / 2 - SIZE * gammaln(self.shape)
+        slope = self.shape - np.exp(v)
+        log_f = log_f + (self.shape * v - np.exp(v)).sum(axis=1)
         return log_f, np.column_stack([-psi[:, 0] - slope.sum(axis=1), slope])
 
     def slopes_in(self, latent):
@@ -43,7 +43,7 @@ class LogGammas:
 
     def draw(self, n, rng):
         psi = rng.normal(size=(n, 1))
-        return np.hstack([psi, psi + np.log(rng.gamma(SHAPE, size=(n, SIZE)))])
+        return np.hstack([psi, psi + np.log(rng.gamma(self.shape, size=(n, SIZE)))])
 
 
 def z_of(values, mean):
