@@ -86,8 +86,7 @@ def measure(name: str, method: str, seeds: list[int], limit: float, keep: Callab
             seconds = time.process_time() - started - (COMPILING.seconds - compiling)
             keep(seed=seed, value=float(value), error=error and float(error), seconds=seconds)
     except Exception as exception:
-        told = str(exception).splitlines()[0].split(". ")[0]
-        keep(reason=too_long[0] if too_long else told)
+        keep(reason=too_long[0] if too_long else str(exception).splitlines()[0].split(". ")[0])
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
