@@ -108,8 +108,8 @@ def test_errors_of_autocorrelated_draws_are_larger():
 @pytest.mark.parametrize(
     ("statement", "known", "text"),
     [
-        ("a < 3", (False, True), "false at none, and 25 are needed: sample longer"),
-        ("a > 3.2", (False, False), "true at none"),
+        ("a < 4", (False, True), "false at none, and 25 are needed: sample longer"),
+        ("a > 4", (False, False), "true at none"),
         ("a > 5", (False, False), "prior of a model of its own"),
     ],
 )
