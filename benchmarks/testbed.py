@@ -51,18 +51,11 @@ TEXTS = {
         "Eight runs in each direction, with 48 particles and 300 steps. Log ML lies between the "
         "lower and the upper value. All errors below are differences from the estimate by BAR."
     ),
-    "Beside the paper": (
-        "CPU seconds until an estimator reaches the error that the paper reports for it, "
-        "interpolated between budgets by a power law, or those of the smallest budget. The paper's "
-        "seconds are of another machine and of its own data."
-    ),
     "The race": (
         f"Root mean square error in nats and CPU seconds of one estimate with {BUDGETS[-1]} "
         f"transitions, over {TRIALS} estimates, and the largest error of a difference in log ML "
         "between two models, over three data sets. For a model that did not make the data the "
-        "truth is the estimate by forward populations with four times the budget. The first file "
-        "has all estimators and budgets, bias, the error of all estimates combined and the seconds "
-        "until the error is 10, 2 and 1 nats; the second has the differences."
+        "truth is the estimate by forward populations with four times the budget."
     ),
 }
 
@@ -226,15 +219,6 @@ def paper_rows(races: dict, longs: dict) -> list[list]:
     return rows
 
 
-def sooner(rows: list[list]) -> str:
-    """By how much earlier the errors are reached here."""
-    ratios = [float(row[3]) / float(str(row[4]).replace(",", "")) for row in rows]
-    return (
-        f"The {len(rows)} estimators reach its errors {number(min(ratios))} to "
-        f"{number(max(ratios))} times sooner here."
-    )
-
-
 def cross_rows(crosses: dict) -> tuple[list, list]:
     """Head and errors of differences between the model that made the data and another."""
     pairs = [(own, other) for own in crosses for other in MODELS if other != own]
@@ -275,14 +259,10 @@ def main() -> None:
     crosses = {name: kept("cross", name, cross) for name in chosen}
     shown([f"{name}: {each.attrs['log_ml']:.2f}" for name, each in races.items()])
     rows = [row for name, each in races.items() for row in race_rows(name, each)]
-    beside = paper_rows(races, longs)
+    print(table(LONG_RACE, long_rows(longs)), table(BESIDE, paper_rows(races, longs)), sep="\n\n")
     head, differences = cross_rows(crosses)
     tables = {
         "Ground truth": [truth_table(races)],
-        "Beside the paper": [
-            f"{sooner(beside)} {all_rows('testbed_paper', BESIDE, beside)} With more transitions: "
-            + all_rows("testbed_long", LONG_RACE, long_rows(longs)),
-        ],
         "The race": [
             standing(rows, differences),
             f"{all_rows('testbed_race', RACE, rows)} Differences between models: "
