@@ -1,8 +1,8 @@
 """What the densities of 32 particles at once would win over one after the other.
 
-Run as ``OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py [--docs]``, since threads of BLAS count
-as CPU time while they wait; some three minutes. With ``--docs`` the table goes to
-docs/performance.md. PyTensor vectorises the graph; the package itself makes no use of it.
+Run as ``OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py``, since threads of BLAS count as CPU
+time while they wait; some three minutes. PyTensor vectorises the graph; the package itself makes no
+use of it.
 """
 
 import time
@@ -11,7 +11,7 @@ from statistics import median
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from common import all_rows, publish, shown, span
+from common import shown, table
 from engine import bare
 from models import MODELS
 from pymc.pytensorf import compile as compile_graph
@@ -90,17 +90,7 @@ def main() -> None:
     rows = [shown(compare(name)) for name in MODELS]
     head = ["model", "one by one, µs", "at once, µs a particle", "ratio",
             "compiling one, s", "compiling many, s", "saved in a default call, s"]  # fmt: skip
-    longer = span(f"{float(row[5]) - float(row[4]):.1f}" for row in rows)
-    publish(
-        "Densities of many particles at once",
-        "The package evaluates the density of one particle after the other. With "
-        f"{PARTICLES} at once, numba uses vector instructions, but compiling takes longer than a "
-        f"default call saves. On {len(rows)} models the density with its gradients is "
-        f"{span(row[3] for row in rows)} times as fast, its compilation takes "
-        f"{longer} s longer, and a default call would save {span(row[6] for row in rows)} s. "
-        + all_rows("batched", head, rows),
-        command="OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs",
-    )
+    print(table(head, rows))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from statistics import median
 import numba
 import numpy as np
 import pymc as pm
-from common import Annealer, all_rows, publish, shown, table, timed
+from common import Annealer, all_rows, publish, shown, span, table, timed
 from models import MODELS
 
 from pymc_bdmc.base.interrupts import interruptible
@@ -112,14 +112,12 @@ def main() -> None:
     ).stdout.strip()
     publish(
         "The engine",
-        "A chain is 250 draws from the prior and HMC along 1000 temperatures. The bare cost is "
-        "that of the jitted density with its gradients in a numba loop, at places near the chain's "
-        "last state. On small models prior draws take much of the time of a chain.",
-        table(CHAINS, rows, only=CHAINS[:3]),
-        all_rows("engine", CHAINS, rows),
-        f"Compiled kernels and PyMC's step methods in the same loop, on {SCHOOLS}, in µs. Equal "
-        "kernels compare by gradient; the last row has the defaults of both, which compare by "
-        "transition.",
+        "A chain is 250 draws from the prior and HMC along 1000 temperatures. On "
+        f"{len(rows)} models one of its gradients costs as much as {span(row[2] for row in rows)} "
+        "evaluations of the compiled density with its gradients. "
+        f"{all_rows('engine', CHAINS, rows)} The table has compiled kernels and PyMC's step "
+        f"methods in the same loop, on {SCHOOLS}, in µs. Equal kernels compare by gradient; the "
+        "last row has the defaults of both, which compare by transition.",
         table(
             ["kernel", "compiled, a gradient", "a transition", "step method, a gradient",
              "a transition", "ratio by gradient", "by transition"],

@@ -1,9 +1,10 @@
 """What vector instructions win in the bare density with its gradient, and cost to compile.
 
-Run as ``OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py [--docs]``; some five minutes. With
-``--docs`` the table goes to docs/performance.md. Both functions run alternately, at 32 places each,
-and medians are printed. The compilation is timed in processes of their own, where the caches of
-PyTensor are empty but for what a model of two normal variables needs.
+Run as ``OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py``; some five minutes. Both functions run
+alternately, at 32 places each, and medians are printed: with the exponentials and logarithms of the
+C library, one after the other, and with those of base/elementary.py, eight at once (AVX-512). The
+compilation is timed in processes of their own, where the caches of PyTensor are empty but for what
+a model of two normal variables needs.
 """
 
 import os
@@ -17,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pymc as pm
-from common import all_rows, publish, shown, table
+from common import shown, table
 from engine import bare
 from models import MODELS
 
@@ -124,21 +125,7 @@ def main() -> None:
     rows = [shown(compare(name)) for name in ALL]
     costs = [shown(compiling(name)) for name in COMPILED]
     columns = ["empty, before", "empty, vectors", "full, before", "full, vectors"]
-    publish(
-        "Exponentials and logarithms by vectors",
-        "CPU time of the bare density with its gradient, the median of calls that alternate: with "
-        "the exponentials and logarithms of the C library, one after the other, and with those of "
-        "`base/elementary.py`, eight at once (AVX-512). Loops of fewer than eight elements are the "
-        "same code; models with a ratio below 1.1 are in the file alone.",
-        table(
-            head,
-            [row for row in rows if float(row[3]) >= 1.1],
-            only=["model", "vectors, µs", "ratio"],
-        ),
-        f"{all_rows('loops', head, rows)} CPU seconds to compile the density, with PyTensor's "
-        "caches empty and full: " + all_rows("loops_compiling", ["model", *columns], costs),
-        command="OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs",
-    )
+    print(table(head, rows), table(["model", *columns], costs), sep="\n\n")
 
 
 if __name__ == "__main__":

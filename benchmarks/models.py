@@ -20,7 +20,7 @@ from pymc_bdmc.estimators import Estimate, bar
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from factor_models import LowRank, Problem, anneal
 
-__all__ = ["GAUSSIAN", "LOG_ML", "MODELS"]
+__all__ = ["LOG_ML", "MODELS"]
 
 Y_SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 SD_SCHOOLS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
@@ -267,8 +267,6 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "factorisation 50×25×5": matrix_factorisation,
     "conjugate regression, d = 100": conjugate_regression,
 }
-GAUSSIAN = ["conjugate regression, d = 100"]
-"""Prior, path and posterior are all normal."""
 LOG_ML: dict[str, Callable[[], float]] = {
     "eight schools, centred": lambda: -31.311347,
     "eight schools, non-centred": lambda: -31.311347,

@@ -17,7 +17,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import psutil
-from common import all_rows, publish, shown, table
+from common import publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
@@ -190,30 +190,21 @@ def main() -> None:
         ["reduce", f"{1e3 * reduce:.2f} ms", f"{RUNS * reduce / 60:.1f} min"],
         ["size of a store", f"{kilobytes:.1f} kB", f"{RUNS * kilobytes / 1e6:.0f} GB"],
     ]  # fmt: skip
-    publish("Clusters and stores", TEXT, *summary(in_all, size_rows, store_rows, rows),
-            command=COMMAND)  # fmt: skip
+    publish("Clusters and stores", TEXT, table(["", "a run", "in all"], in_all), command=COMMAND)
+    print(table(SIZES, size_rows), table(STORE, store_rows), table(MESSAGES, rows), sep="\n\n")
 
 
 TEXT = (
     f"What {RUNS:,} runs with T = 1000 and 32 particles cost the caller, besides themselves, if "
     f"they run on {WORKERS:,} workers: figures of one run, multiplied. The model is eight schools. "
-    "The files have what was measured: kilobytes of runs and messages, CPU milliseconds of a "
-    f"store, and milliseconds a task of Dask with {PROCESSES} processes of {THREADS} threads, "
-    "*here* in the caller, which has the scheduler too, and *there* on the workers."
+    f"Messages are those of Dask, with {PROCESSES} processes of {THREADS} threads."
 )
 SIZES = ["T", "run in a store", "run in a message", "engine", "all tasks", "a range"]
+"""Kilobytes."""
 STORE = ["run", "commit", "share of the run", "read again", "reduce"]
+"""CPU milliseconds."""
 MESSAGES = ["tasks", "in a range", "messages", "with engine and tasks", "here", "there"]
-
-
-def summary(in_all: list, size_rows: list, store_rows: list, rows: list) -> list[str]:
-    """What the section shows."""
-    return [
-        table(["", "a run", "in all"], in_all),
-        f"Bytes: {all_rows('scale_bytes', SIZES, size_rows)} "
-        f"Store: {all_rows('scale_store', STORE, store_rows)} "
-        f"Messages: {all_rows('scale_messages', MESSAGES, rows)}",
-    ]
+"""Milliseconds a task in the caller, which has the scheduler too, and on the workers."""
 
 
 if __name__ == "__main__":

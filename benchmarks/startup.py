@@ -105,7 +105,7 @@ def calls_of(model: str) -> tuple[list[list[str]], list[dict]]:
 
 
 def main() -> None:
-    rows, compiled, imports = [], [], []
+    rows, imports = [], []
     for model in MODELS:
         found, runs = calls_of(model)
         rows += found
@@ -113,11 +113,11 @@ def main() -> None:
         for part, name in {"ours": "the package's", "others": "PyTensor's and numba's"}.items():
             of = [(run["number"].get(part, 0), run["seconds"].get(part, 0.0)) for run in runs]
             cold, warm = of[:REPEATS], of[REPEATS:]
-            compiled.append(shown([
+            shown([
                 model, name,
                 *(f"{median(n for n, _ in each)}, {median(s for _, s in each):.1f} s"
                   for each in (cold, warm)),
-            ]))  # fmt: skip
+            ])  # fmt: skip
     pymc, package = (median(each) for each in zip(*imports, strict=True))
     head = ["model", "call", "CPU, s", "wall, s", "preparation, ms"]
     publish(
@@ -127,8 +127,6 @@ def main() -> None:
         f"cold one. `import pymc` takes {pymc:.2f} s, and `import pymc_bdmc` {package:.2f} s more.",
         table(["call", *head[2:]], in_the_middle(rows)),
         all_rows("startup", head, rows),
-        "Functions that numba compiles in each call, and their CPU seconds: "
-        + all_rows("startup_compiled", ["model", "part", "cold", "warm"], compiled),
     )
 
 
