@@ -1,7 +1,6 @@
 """Does it matter how long reverse runs are burned in? As Fig. 6 of Grosse, Ancha and Roy (2016).
 
-Run as ``python examples/bread/burn_in.py [model ...] [--table]``; ``--table`` writes the rows of
-docs/bread.md.
+Run as ``python examples/bread/burn_in.py [model ...]``; docs/bread.md says what it found.
 """
 
 import argparse
@@ -9,7 +8,6 @@ import argparse
 import pymc as pm
 import xarray as xr
 from models import MODELS
-from run import DOCS, write
 
 import pymc_bdmc as bdmc
 
@@ -30,16 +28,12 @@ def row(name: str, dt: xr.DataTree) -> list[str]:
     """By how much the mean log weight differs from that after the longest burn-in."""
     table = bdmc.burn_in_effect(dt)
     differences = [f"{each.difference:+.2f} ± {each.error:.2f}" for each in table[:-1].itertuples()]
-    return [f"{name}, S", *differences, f"{table.attrs['pvalue']:.2f}"]
+    return [name, *differences, f"{table.attrs['pvalue']:.2f}"]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("models", nargs="*", help="default: all")
-    parser.add_argument("--table", action="store_true", help="write the rows of docs/bread.md")
     given = parser.parse_args()
     for each in given.models or [name for name in MODELS if name != "uncentred"]:
-        cells = row(each, measure(each))
-        print(*cells, sep=" | ", flush=True)
-        if given.table:
-            write(cells, DOCS / "bread.md")
+        print(*row(each, measure(each)), sep=" | ", flush=True)
