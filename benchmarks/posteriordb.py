@@ -33,24 +33,16 @@ SECTIONS = {
         "them *good*, a row with 64 runs follows. *Known*: by quadrature, or by importance "
         "sampling for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003."
     ),
-    "Other seeds": (
-        "The same for seeds 1 to 12. *z²*: the mean square of the difference of log ML from the "
-        "known value, in standard errors."
-    ),
     "With a path fitted to draws": (
-        "`path=bdmc.FittedPath(idata)`, with the reference draws as `idata`: half of them fit the "
-        "path, and reverse runs start from the others. *Bridge sampling* is the same with "
-        "`temperatures=1, chains=64`. In the centred eight schools no t distribution is near the "
-        "posterior, so the call goes on as without the draws. `gp_pois_regr` is left out, since "
-        "its draws hold f, but not the free variables that f is made of. The file has gradients, "
-        "relative to those of the default call, and (*of all*) of the call with simulated data."
+        "`path=bdmc.FittedPath(idata)` with the reference draws, and bridge sampling: the same with "
+        "`temperatures=1, chains=64`. The file has gradients, relative to those of the default call "
+        "and (*of all*) of the call with simulated data."
     ),
     "What is caught": (
         "1000 of the draws are taken 20 times for each of 15 posteriors, and one element of them "
         "is changed, each time another; draws of the prior, copies and draws of another data set "
         "change all. A change is caught if the draws are called *bad*. The repeats of a posterior "
-        "share its run, so an error of the run shows in all of them. The rows log p(θ, y) are left "
-        "out."
+        "share its run."
     ),
 }
 """What is said above each table."""
@@ -207,7 +199,7 @@ def seeds_row(name: str, calls: list[dict]) -> list[str]:
 
 
 def page() -> list[list[str]]:
-    """All that is kept, as tables and links to all rows."""
+    """All that is kept, as tables and links to all rows; that of other seeds is printed."""
     kept = {path.stem: json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))}
     runs, drawn = [], []
     for name, each in kept.items():
@@ -227,7 +219,8 @@ def page() -> list[list[str]]:
         shares = [str(told.count(status)) for status in ("good", "open", "bad")]
         counts.append([column, *shares, str(len(told))])
     seeds = [seeds_row(name, each["seeds"]) for name, each in kept.items() if "seeds" in each]
-    return parts(runs, seeds, drawn, counts)
+    print(table(OTHERS, seeds))
+    return parts(runs, drawn, counts)
 
 
 RUNS = ["posterior", "path", "runs", "4000 draws", "run's own worth", "log ML", "known", "s"]
@@ -247,12 +240,11 @@ def near(drawn: list[list[str]]) -> str:
     return f"Estimates with an error, where log ML is known: {'; '.join(told)}."
 
 
-def parts(runs: list, seeds: list, drawn: list, counts: list) -> list[list[str]]:
+def parts(runs: list, drawn: list, counts: list) -> list[list[str]]:
     """What each section shows, in the order of ``SECTIONS``."""
     short = ["posterior", "runs", "4000 draws", "log ML", "known"]
     return [
         [table(RUNS, runs, only=short), all_rows("posteriordb", RUNS, runs)],
-        [table(OTHERS, seeds)],
         [f"{near(drawn)} {all_rows('posteriordb_fitted', FIT, drawn)}"],
         [table(COUNTS, counts)],
     ]
