@@ -34,15 +34,15 @@ SECTIONS = {
         "sampling for the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003."
     ),
     "With a path fitted to draws": (
-        "`path=bdmc.FittedPath(idata)` with the reference draws, and bridge sampling: the same with "
-        "`temperatures=1, chains=64`. The file has gradients, relative to those of the default call "
-        "and (*of all*) of the call with simulated data."
+        "`path=bdmc.FittedPath(idata)` with the reference draws, and bridge sampling: the same "
+        "with `temperatures=1, chains=64`. The file has gradients, relative to those of the "
+        "default call and (*of all*) of the call with simulated data."
     ),
     "What is caught": (
         "1000 of the draws are taken 20 times for each of 15 posteriors, and one element of them "
         "is changed, each time another; draws of the prior, copies and draws of another data set "
         "change all. A change is caught if the draws are called *bad*. The repeats of a posterior "
-        "share its run."
+        "share its run. The rows log p(θ, y) are left out."
     ),
 }
 """What is said above each table."""

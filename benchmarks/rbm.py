@@ -36,9 +36,7 @@ LARGE = (
     "Published estimates of log Z are about 451.3 to 451.4; see Habeck (2017), Figure 4 C. Runs "
     "have 100 chains in each direction. Reverse chains start from the last states of 5000 sweeps, "
     "of which the first half is annealed from the prior. Base rates are estimated from samples "
-    "drawn in this way. There are 5000 temperatures; the first file has 1000 as well. The second "
-    "has simulated tempering on the path from the base rates, with 101 temperatures, 100 chains "
-    "and 4000 draws."
+    "drawn in this way. There are 5000 temperatures; the file has 1000 as well."
 )
 TRAINING = ["hidden units", "epochs", "followed", "exact", "train", "held out"]
 SMALL_HEAD = ["method", "value", "error", "z", "valid"]
@@ -241,13 +239,12 @@ def of_small(trained: list, rows: list, told: str) -> list[str]:
     ]
 
 
-def of_large(rows: list, tempered: list) -> list[str]:
+def of_large(rows: list) -> list[str]:
     """What the section on the large machine shows."""
     longest = [row for row in rows if str(row[1]) == "5000"]
     return [
         table(LARGE_HEAD, longest, only=["path", "gap", "BAR", "valid"]),
-        f"{all_rows('rbm_large', LARGE_HEAD, rows)} Simulated tempering: "
-        + all_rows("rbm_tempering", TEMPERED, tempered),
+        all_rows("rbm_large", LARGE_HEAD, rows),
         "![forward and reverse log weights](images/rbm_work.png)",
     ]
 
@@ -264,7 +261,9 @@ def main(path: str | None = None) -> None:
     where = dict(page=PAGE, command=COMMAND)
     publish("Boltzmann machines with an exact answer", SMALL, *of_small(*small_machine()), **where)
     if large:
-        publish("A machine of 784 × 500 units", LARGE, *of_large(*large_machine(large)), **where)
+        rows, tempered = large_machine(large)
+        publish("A machine of 784 × 500 units", LARGE, *of_large(rows), **where)
+        print(table(TEMPERED, tempered))
     for rbm in filter(None, (trained, large)):
         reference, rows = matched(rbm)
         print(reference, table(EQUAL_HEAD, rows), sep="\n\n")
