@@ -1,14 +1,14 @@
 """The gap that each schedule leaves at equal cost, and how near it is to the ideal one.
 
-Run as ``python benchmarks/schedules.py [--docs]``; some ten minutes. With ``--docs`` the table goes
-to docs/performance.md.
+Run as ``python benchmarks/schedules.py [--docs]``; some ten minutes. With ``--docs`` the
+section goes to docs/performance.md.
 """
 
 import logging
 
 import numpy as np
 import pymc as pm
-from common import all_rows, publish, shown, table
+from common import all_rows, publish, shown
 from models import MODELS
 
 import pymc_bdmc as bdmc
@@ -64,13 +64,10 @@ def main() -> None:
         "Schedules",
         f"Jeffreys bound in nats at T = {TEMPERATURES} with HMC and {CHAINS} chains in each "
         f"direction on each of {DATASETS} data sets from the prior, the same for all schedules. "
-        "Errors are over data sets. Λ²/T, estimated by the pilots, is the bound under perfect "
-        "mixing on the adaptive schedule. "
         f"On {sum(g >= 1.5 for g in gains)} of {len(gains)} models the bound with the adaptive "
         "schedule is smaller than with the sigmoid schedule by a factor of 1.5 or more; the "
-        f"smallest factor is {min(gains):.2f}.",
-        table(head, rows, only=["model", "sigmoid", "power", "adaptive", "Λ²/T"]),
-        all_rows("schedules", head, rows),
+        f"smallest factor is {min(gains):.2f}. In the file Λ²/T, estimated by the pilots, is the "
+        "bound under perfect mixing on the adaptive schedule. " + all_rows("schedules", head, rows),
     )
 
 

@@ -19,8 +19,8 @@ PAGE = DOCS / "testbed.md"
 REPLICATES = 10
 COMMAND = "python benchmarks/tempering.py mnistvh_CD25.npz --docs"
 FEW = (
-    "RTS is Rao-Blackwellised tempered sampling, TI-RB is thermodynamic integration with "
-    "Rao-Blackwellised averages, and MBAR is the multistate form of Bennett's acceptance ratio. "
+    "RTS is Rao-Blackwellised tempered sampling, and TI-RB is thermodynamic integration with "
+    "Rao-Blackwellised averages. "
     "Mean error ± its standard deviation over {replicates} runs, in nats, on a Boltzmann machine "
     "of 64 × 20 units with an exact log Z, by K temperatures, 32 chains and 400 draws, as in "
     "Carlson, Stinson, Pakman and Paninski (2016), Figure 2."
