@@ -91,9 +91,9 @@ def main() -> None:
     failed = {name: each for name, each in found.items() if each["failures"]}
     rounds = [each["rounds"] for each in found.values()]
     summary = (
-        f"{len(found)} tests that state their α ran {sum(rounds):,} times with other seeds, each "
-        f"{min(rounds)} times or more, {np.median(rounds):.0f} in the median; "
-        f"{sum(len(each['failures']) for each in failed.values())} runs failed."
+        f"{len(found)} tests that state their α ran {sum(rounds):,} times with other seeds, "
+        f"{min(rounds)} to {max(rounds)} times each and {np.median(rounds):.0f} in the median. "
+        f"Failures: {sum(len(each['failures']) for each in failed.values())}."
     )
     rows = [
         [f"`{name.removeprefix('tests/')}`", len(each["failures"]), each["rounds"]]
