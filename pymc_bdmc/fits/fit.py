@@ -332,7 +332,8 @@ class Fitting:
 
     def _defended(self, reference: AnyReference) -> Drawn:
         """Return draws from the reference mixed with the best share of the prior."""
-        density, even = self._density, Defensive(reference, 0.5)
+        inner = reference.inner if isinstance(reference, Defensive) else reference
+        density, even = self._density, Defensive(inner, 0.5)
         thetas, log_r = even.sample(MANY, self._rng, density)
         log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density, self._rng)
         candidates = [even._replace(share=share) for share in (0.1, 0.25, 0.5, 0.75)]
@@ -461,6 +462,8 @@ class Fitting:
 
 def _with_core(reference: Any, core: NestedReference) -> AnyReference:
     """Return a nested reference, or one whose latent variables are drawn in the same way."""
+    if isinstance(reference, Defensive):
+        return reference._replace(inner=_with_core(reference.inner, core))
     return core if reference.core is reference else reference._replace(core=core)
 
 

@@ -144,10 +144,15 @@ class Defensive(NamedTuple):
     effective importance sampling.
     """
 
-    core: AnyReference
+    inner: AnyReference
     """r."""
     share: float
     """α."""
+
+    @property
+    def core(self) -> Any:
+        """The mixture or nested reference in r."""
+        return self.inner.core
 
     @property
     def knows_tails(self) -> bool:
@@ -161,10 +166,10 @@ class Defensive(NamedTuple):
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""
-        thetas, log_r = self.core.sample(n, rng, density)
+        thetas, log_r = self.inner.sample(n, rng, density)
         others = rng.random(n) < self.share
         thetas[others] = density.draw_prior(int(others.sum()), rng)
-        log_r[others] = self.core.log_density(thetas[others], density, rng)
+        log_r[others] = self.inner.log_density(thetas[others], density, rng)
         return thetas, self.mixed(log_r, density.terms(thetas)[:, 0])
 
     def log_density(self, thetas: ndarray, density: Density, rng: Generator) -> ndarray:
@@ -173,7 +178,7 @@ class Defensive(NamedTuple):
 
     def parts(self, thetas: ndarray, density: Density, rng: Generator) -> tuple[ndarray, ndarray]:
         """Return log r and log p of every row, nats."""
-        return self.core.log_density(thetas, density, rng), density.terms(thetas)[:, 0]
+        return self.inner.log_density(thetas, density, rng), density.terms(thetas)[:, 0]
 
     def mixed(self, log_r: ndarray, log_prior: ndarray) -> ndarray:
         """Return the log density of the mixture, given log r and log p, nats."""

@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import gammaln, logsumexp
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -115,6 +115,28 @@ def test_rates_near_0_are_drawn_with_two_scales(monkeypatch):
     assert abs(weights.mean() - 1) < SIGMAS * weights.std() / np.sqrt(len(weights)) < 0.5
     monkeypatch.setattr(fitting.Fitting, "_skewed", lambda self, reference: (reference, None))
     assert "in tails of latent variables that no draw reaches" in engine.fit(task).reason
+
+
+def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it():
+    """Log ML by quadrature over the scale and each effect; α = 6e-5."""
+    rng = np.random.default_rng(202)
+    y = rng.normal(0.3 * rng.standard_t(2, 15), 0.5)
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        pm.Normal("y", pm.StudentT("x", nu=2, mu=0, sigma=scale, shape=15), 0.5, observed=y)
+    x, log_scales = np.linspace(-30, 30, 20_001), np.linspace(-7, 2, 150)
+    log_likelihood = norm.logpdf(y[:, None], x, 0.5)
+    log_f = [
+        (logsumexp(t.logpdf(x, 2, 0, s) + log_likelihood, axis=1) + np.log(x[1] - x[0])).sum()
+        + np.log(2 * norm.pdf(s) * s)
+        for s in np.exp(log_scales)
+    ]
+    log_ml = logsumexp(log_f) + np.log(log_scales[1] - log_scales[0])
+    options = {"simulate": None, "random_seed": 202, "cores": 1, "progressbar": False}
+    dt = pm.sample_bdmc(model, **options)
+    found = bdmc.log_ml(dt)
+    assert found.valid
+    assert abs(found.value - log_ml) < SIGMAS * found.error < 0.5
 
 
 def test_normal_variables_alone_are_weighed():
