@@ -45,7 +45,7 @@ def gaps(dt) -> np.ndarray:
 
 
 def error_of_bar(dt) -> str:
-    """Of log ML: median over data sets, nats; with a star unless most of them call it valid."""
+    """Return the median error of log ML, nats; with a star unless most data sets call it valid."""
     found = bdmc.evidence(dt, "bar")
     return f"{found['error'].median():.2g}{'' if found['valid'].mean() > 0.5 else '*'}"
 

@@ -34,8 +34,8 @@ MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
 DROP, REACHES = 1.5, 2.0 ** np.arange(-4, 6)
-"""Drop of the log density, nats, by which the two halves of a skewed distribution are scaled, and
-the distances, in deviations by the curvature, between which it is sought."""
+"""Drop of the log density, nats, at which a skewed distribution is compared with a normal one, and
+the distances from the mode, in deviations by the curvature, between which it is sought. Chosen."""
 MOST_NUMBERS = 2**22
 """Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
@@ -255,8 +255,9 @@ class NestedReference(NamedTuple):
     ) -> ndarray:
         """Return the scales of both halves of z in blocks of one element; 1 in others.
 
-        At its scale times a constant, which is 1 for a normal distribution, the density is `DROP`
-        nats below the mode. All blocks move at once, since their terms show which of them drop.
+        A scale is the distance at which the log density is `DROP` nats below the mode, over that of
+        a normal density. All blocks move at once, since their terms show how far each drops. In
+        between, the root of the drop is taken to be linear, as it is for a normal density.
         """
         blocks = cast(Blocks, self.blocks)
         by_block, (n, d) = density.by_block(blocks), modes.shape
@@ -272,17 +273,18 @@ class NestedReference(NamedTuple):
             found = by_block(thetas.reshape(2 * n, -1)).reshape(n, 2, -1)
             return found[:, :, blocks.of_latent]
 
-        top, before = heights(0.0), np.zeros((n, 2, d))
-        found = np.full((n, 2, d), REACHES[0])
+        goal, top = np.sqrt(DROP), heights(0.0)
+        found, before, near = *np.zeros((2, n, 2, d)), 0.0
         for reach in REACHES:
             with np.errstate(invalid="ignore"):  # −∞ less −∞
                 drop = np.nan_to_num(top - heights(reach), nan=1e300, posinf=1e300)
-            crosses = (before < DROP) & (drop >= DROP)
-            share = (DROP - before) / np.where(crosses, drop - before, np.inf)
-            found = np.where(crosses, reach / 2 * 2**share, np.where(drop < DROP, reach, found))
-            before = drop
-        # For a normal distribution, at whose deviations 1 and 2 the drops are 1/2 and 2.
-        found = np.where(is_alone, found / 2 ** (2 / 3), 1.0)
+            root = np.sqrt(np.maximum(drop, 0.0))
+            crosses = (before < goal) & (root >= goal)
+            share = (goal - before) / np.where(crosses, root - before, np.inf)
+            found = np.where(crosses, near + share * (reach - near), found)
+            before, near = root, reach
+        found = np.where(before < goal, near, found) / np.sqrt(2 * DROP)
+        found = np.where(is_alone, found, 1.0)
         return found[:, :, self.sparsity.order].swapaxes(1, 2)
 
     def _rise(self, thetas, values, gradients, active, step, rise, slopes):

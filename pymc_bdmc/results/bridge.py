@@ -13,7 +13,6 @@ from pymc_bdmc.density.refuse import constraints, no_reference_for
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.estimators.bar import log_acceptances, solve_bar
-from pymc_bdmc.estimators.checks import MOST_SHAPE, shape_of_weights
 from pymc_bdmc.reference.metric import estimate_metric
 from pymc_bdmc.reference.student import make_reference
 from pymc_bdmc.results.particles import Unconstrained
@@ -24,7 +23,9 @@ LEAST_EFFECTIVE = 400
 """Least effective sample size of draws that are believed, by Vehtari et al. (2021),
 Rank-normalization, folding, and localization. It is small if blocks of draws disagree too."""
 FEWEST_CROSSING = 100.0
-"""Least effective number of draws on either side that cross to the other. Chosen."""
+"""Least effective number of draws on either side that cross to the other. Chosen: errors then hold
+for exact draws of funnels, curved ridges, spikes, modes apart and Cauchy tails. Acceptances are at
+most 1, so Pareto k of their tail is small wherever so many cross."""
 
 
 def bridge_sampling(
@@ -106,15 +107,11 @@ def _bridge(
 
     weights = log_weights(reference.draw(len(unseen), rng)), log_weights(unseen)
     log_z = solve_bar(*weights)
-    crossing = log_acceptances(*weights, log_z)
-    sides = [_variance_of_mean(np.exp(each)) for each in crossing]
+    sides = [_variance_of_mean(each) for each in log_acceptances(*weights, log_z)]
     error = float(np.sqrt(sum(variance for variance, _ in sides)))
     effective = min(size for _, size in sides)
-    shape = max(shape_of_weights(np.exp(each)) for each in crossing)
-    limit = min(1 - 1 / np.log10(len(unseen)), MOST_SHAPE)
-    reason = f"{effective:.0f} effective draws cross, Pareto k̂ {shape:.2g}"
-    valid = effective >= FEWEST_CROSSING and not shape > limit
-    return Estimate(log_z, error, "bridge sampling", valid, reason)
+    reason = f"{effective:.0f} effective draws cross, {FEWEST_CROSSING:.0f} are needed"
+    return Estimate(log_z, error, "bridge sampling", effective >= FEWEST_CROSSING, reason)
 
 
 def _least_effective_size(chains: ndarray) -> float:
@@ -127,16 +124,16 @@ def _least_effective_size(chains: ndarray) -> float:
     return float(np.minimum(bulk, tails).min())
 
 
-def _variance_of_mean(values: ndarray) -> tuple[float, float]:
+def _variance_of_mean(logs: ndarray) -> tuple[float, float]:
     """Return the squared relative error of a mean of successive values, and an effective size.
 
-    Autocorrelation counts in both. The effective size is 1/variance for values of 0 and 1 that
-    are rarely 1.
+    Given are their logarithms. Autocorrelation counts in both. The effective size is 1/variance for
+    values of 0 and 1 that are rarely 1.
     """
     from arviz_stats.base import array_stats
 
-    relative = values / values.mean()
-    variance = float(
-        relative.var(ddof=1) / min(array_stats.ess(relative[None], method="mean"), len(values))
-    )
-    return variance, 1 / (variance + 1 / len(values))
+    values = np.exp(logs - logs.max())
+    relative, n = values / values.mean(), len(values)
+    size = min(float(array_stats.ess(relative[None], method="mean")), n)
+    variance = float(relative.var(ddof=1)) / size
+    return variance, 1 / (variance + 1 / n)

@@ -36,10 +36,6 @@ OPERATORS: dict[type, Callable] = {
 }  # fmt: skip
 
 
-class LogFactor(WithInterval):
-    """A log Bayes factor and its standard error, nats; NaN if it is not valid."""
-
-
 @dataclass(frozen=True, repr=False)
 class Hypothesis:
     """Result of `hypothesis`; it prints as sentences.
@@ -49,7 +45,7 @@ class Hypothesis:
     statement : str
     prior, posterior : Estimate
         Probabilities that the statement is true, with their standard errors.
-    against_complement, against_unrestricted : LogFactor
+    against_complement, against_unrestricted : WithInterval
         Log Bayes factors of the statement against its complement, and against the model without a
         restriction; nats.
 
@@ -68,8 +64,8 @@ class Hypothesis:
     statement: str
     prior: Estimate
     posterior: Estimate
-    against_complement: LogFactor
-    against_unrestricted: LogFactor
+    against_complement: WithInterval
+    against_unrestricted: WithInterval
 
     def __repr__(self) -> str:
         prior, posterior = (
@@ -89,7 +85,7 @@ class Hypothesis:
         return "\n".join(lines)
 
 
-def _shown(factor: LogFactor) -> str:
+def _shown(factor: WithInterval) -> str:
     """Return a Bayes factor with its interval."""
     if np.abs(factor.interval).max() > LARGEST_FACTOR:
         return f"exp({factor.with_interval})"
@@ -119,7 +115,7 @@ def hypothesis(
         ``not``, with ``+ - * / **``, ``abs`` and elements by position or by coordinate,
         ``"b[0] < b['treated']"``.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Of 100,000 draws from the prior.
+        Seed of 100,000 draws from the prior.
 
     Returns
     -------
@@ -177,11 +173,11 @@ def of_probabilities(statement: str, prior: Estimate, posterior: Estimate) -> Hy
     return Hypothesis(statement, *sides, _difference(*odds), _difference(*logs))
 
 
-def _difference(logs: ndarray, errors: ndarray) -> LogFactor:
+def _difference(logs: ndarray, errors: ndarray) -> WithInterval:
     """Return the difference of two logarithms, posterior less prior, with its error."""
     if not (errors <= LARGEST_ERROR).all():
-        return LogFactor(np.nan, np.nan, False)
-    return LogFactor(float(logs[1] - logs[0]), float(np.hypot(*errors)), True)
+        return WithInterval(np.nan, np.nan, False)
+    return WithInterval(float(logs[1] - logs[0]), float(np.hypot(*errors)), True)
 
 
 def _probability(value: float, error: float, n: int, draws: str, remedy: str) -> Estimate:

@@ -293,7 +293,7 @@ Z95 = 1.96
 
 @dataclass(frozen=True, repr=False)
 class WithInterval:
-    """A number with its standard error, nats."""
+    """A number with its standard error, nats; NaN if it is not valid."""
 
     value: float
     error: float
@@ -313,6 +313,9 @@ class WithInterval:
 
     def __float__(self) -> float:
         return self.value
+
+    def __repr__(self) -> str:
+        return self.with_interval if self.valid else "not known"
 
 
 def decimals(error: float) -> int:
@@ -384,10 +387,10 @@ class LogML(WithInterval):
 def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = None) -> LogML:
     """Return the log marginal likelihood of the data with its error and how it was found; nats.
 
-    Of a result it is the estimate that `evidence` recommends, and its error is widened as there. If
-    the checks contradict every estimate, value and error are NaN, and the certified bounds remain.
+    A result has the estimate that `evidence` recommends, and its error is widened as there. If the
+    checks contradict every estimate, value and error are NaN, and the certified bounds remain.
 
-    Of draws of another sampler, with their ``model``, it is found by bridge sampling, without
+    Draws of another sampler, given with their ``model``, have one by bridge sampling, without
     annealing. It is one-sided: nothing shows what the draws miss. ``pm.sample_bdmc(model,
     posterior=idata)`` looks for that.
 
@@ -401,7 +404,7 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
     model : pymc.Model or built model of Bambi, optional
         The model of draws. Results need none.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Of the draws from the reference, in bridge sampling.
+        Seed of the draws from the reference, in bridge sampling.
 
     Returns
     -------
@@ -419,8 +422,9 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
     Bridge sampling [1]_ is Bennett's acceptance ratio between the posterior and a reference. A t
     distribution is fitted to one half of the draws, mirrored at its centre so that skewness does
     not matter [2]_, and the other half is compared with as many draws from it; then the halves
-    change places. The estimate is valid if the Pareto k̂ of the terms on both sides is small and
-    100 effective draws cross to the other side (after [3]_), and if the halves agree.
+    change places. The estimate is valid if 100 effective draws on either side cross to the other,
+    if the halves agree, and if the draws have an effective sample size of 400 in every element of
+    θ. Errors count the autocorrelation of the draws [3]_.
 
     Results of `sample_bdmc` have the same in attributes of their root, so that other programs can
     read it: ``log_ml``, ``log_ml_error`` (a standard error) and ``log_ml_certified_lower`` (95 %),

@@ -37,14 +37,15 @@ def averaged(
     Returns
     -------
     DataTree
-        Group ``posterior``, with the variables that all models have in the same shape, and
-        ``model``, the name of the model of every draw, by ``chain`` (one) and ``draw``. Group
+        Group ``posterior``, with the variables that all models have in the same shape, by
+        ``chain`` (one) and ``draw``, and with the coordinate ``model`` along ``draw``. Group
         ``models``: ``probability`` and ``probability_error``, one standard error, by ``model``.
 
     Raises
     ------
     ValueError
-        If the log ML of a model cannot be trusted, if names differ, or if nothing is shared.
+        If the log ML of a model cannot be trusted, if a model has no variables, if names differ, or
+        if nothing is shared.
 
     References
     ----------
@@ -74,6 +75,8 @@ def averaged(
         raise ValueError(f"comparison: the log ML of {wrong} cannot be trusted; leave them out.")
     if models is not None and set(models) != set(results):
         raise ValueError(f"models: {list(models)} are given, and {list(results)} are compared.")
+    if null := [name for name, dts in results.items() if "posterior" not in dts[0].children]:
+        raise ValueError(f"comparison: {null} have no free variables, so no draws; leave them out.")
     probability = table["probability"].to_numpy()
     rng = np.random.default_rng(entropy_of(random_seed))
     draws = {
@@ -89,8 +92,7 @@ def averaged(
         for name, size, count in zip(table.index, sizes, counts, strict=True)
         if count
     }
-    names, groups = np.repeat(list(chosen), counts[counts > 0]), {}
-    groups["posterior"] = _joined(list(chosen.values()))
+    groups = {"posterior": _joined(list(chosen.values()))}
     if models is not None:
         predicted = [
             pm.sample_posterior_predictive(
@@ -99,9 +101,10 @@ def averaged(
             for name, each in chosen.items()
         ]
         groups["posterior_predictive"] = _joined([*map(_stacked, predicted)])
-    for group in groups.values():
-        group["model"] = (("chain", "draw"), names[None])
-    tree = xr.DataTree.from_dict(groups)
+    of_draw = "draw", np.repeat(list(chosen), counts[counts > 0])
+    tree = xr.DataTree.from_dict(
+        {name: group.assign_coords(model=of_draw) for name, group in groups.items()}
+    )
     tree["models"] = xr.DataTree(_probabilities(table))
     return tree
 

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from scipy.special import stdtrit
 
 from pymc_bdmc.base import logger
-from pymc_bdmc.base.arguments import check_counts, check_positive
+from pymc_bdmc.base.arguments import check_counts, check_positive, check_progressbar
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
@@ -477,6 +477,7 @@ def plan(
         raise ValueError(f"sizes: a list of increasing sizes is needed, got {sizes!r}.")
     check_counts(datasets=datasets, **{f"sizes[{i}]": size for i, size in enumerate(sizes)})
     check_positive(strong=strong)
+    check_progressbar(progressbar)
     refuse(options, *NO_DATA_YET)
     built = {size: {name: build(size) for name, build in models.items()} for size in sizes}
     built = {size: _copied(size, pair) for size, pair in built.items()}

@@ -48,7 +48,9 @@ def test_autocorrelation_counts(rho):
 
     Ten standard errors of 100 repetitions; twin: independent values.
     """
-    found = np.mean([_variance_of_mean(20 + autocorrelated(rho, s).ravel())[0] for s in range(100)])
+    found = np.mean(
+        [_variance_of_mean(np.log(20 + autocorrelated(rho, s).ravel()))[0] for s in range(100)]
+    )
     right = (1 + rho) / (1 - rho) / 2000 / 20**2
     assert found == pytest.approx(right, rel=0.1)
     if rho:

@@ -31,10 +31,10 @@ def choice(probability, results):
 def test_each_model_has_its_share_of_draws():
     results = {"a": [result(400, -1), result(400, -1, seed=2)], "b": [result(400, 5, "own")]}
     found = bdmc.averaged(choice([0.7, 0.3], results), random_seed=1)["posterior"].dataset
-    assert list(found) == ["b", "model"]
+    assert list(found) == ["b"]
     n = found.sizes["draw"]
     assert n == int(800 / 0.7)
-    counts = pd.Series(found["model"].values[0]).value_counts()
+    counts = pd.Series(found["model"].values).value_counts()
     assert abs(counts["a"] - 0.7 * n) <= 1
     assert np.unique(found["b"]).size == n  # no draw is taken twice
     assert float(found["b"].mean()) == pytest.approx(-0.7 + 1.5, abs=0.05)
@@ -74,7 +74,7 @@ def test_predictions_are_of_all_models():
 def test_a_model_without_draws_is_left_out():
     results = {"a": [result(400, -1)], "b": [result(400, 5)]}
     found = bdmc.averaged(choice([1 - 1e-9, 1e-9], results), random_seed=1)
-    assert set(found["posterior"]["model"].values[0]) == {"a"}
+    assert set(found["posterior"]["model"].values) == {"a"}
 
 
 def test_bad_input():
@@ -87,6 +87,9 @@ def test_bad_input():
         bdmc.averaged(wrong)
     with pytest.raises(ValueError, match="a mapping of names to two or more results"):
         bdmc.averaged(5)
+    null = {"a": [xr.DataTree.from_dict({"observed_data": xr.Dataset()})], "b": results["b"]}
+    with pytest.raises(ValueError, match=r"\['a'\] have no free variables"):
+        bdmc.averaged(choice([0.6, 0.4], null))
     apart = {"a": [result(400, 0).map_over_datasets(lambda d: d.rename(b="c") if "b" in d else d)]}
     with pytest.raises(ValueError, match="no variable that all models have"):
         bdmc.averaged(choice([0.6, 0.4], apart | {"b": results["b"]}))
