@@ -101,6 +101,51 @@ def test_a_mode_that_no_draw_is_in_is_missed():
     assert abs(found.value - exact) < SIGMAS * found.error
 
 
+def funnel():
+    v = pm.Normal("v", 0, 1)
+    return [v, pm.Normal("x", 0, pm.math.exp(v / 2), shape=9)]
+
+
+def curved_ridge():
+    a = pm.Normal("a")
+    return [a, pm.Normal("b", 3 * a**2, 0.3)]
+
+
+SHAPES = {
+    "funnel": funnel,
+    "curved ridge": curved_ridge,
+    "Cauchy": lambda: [pm.StudentT("x", nu=1, mu=0, sigma=1, shape=2)],
+    "gamma near 0": lambda: [pm.Gamma("x", 0.05, 1, shape=3)],
+    "modes apart": lambda: [pm.NormalMixture("x", [0.02, 0.98], [-50, 5], sigma=1)],
+    "spike": lambda: [pm.NormalMixture("x", [0.5, 0.5], 0, sigma=[0.01, 1], shape=5)],
+    "many elements": lambda: [pm.Normal("x", shape=100)],
+}
+
+
+@pytest.mark.slow
+def test_errors_hold_on_posteriors_that_are_hard_to_bridge():
+    """Of exact draws, from priors with a likelihood of 1: Σ z² is χ², α = 1e-4.
+
+    Most estimates are valid. Twin: errors that are half as large.
+    """
+    found = []
+    for shape in SHAPES.values():
+        with pm.Model() as model:
+            variables = shape()
+            pm.Potential("nothing", 0.0 * variables[0].sum())
+        for seed in range(12):
+            drawn = pm.draw(variables, draws=2000, random_seed=seed)
+            parts = [
+                of(rv.name, each.reshape(4, 500, *each.shape[1:]))["posterior"].dataset
+                for rv, each in zip(variables, drawn, strict=True)
+            ]
+            found.append(bdmc.log_ml(xr.merge(parts), model, random_seed=seed))
+    z = np.array([each.value / each.error for each in found if each.valid])
+    assert len(z) > 0.8 * len(found)
+    limit = stats.chi2.ppf(1 - 1e-4, len(z))
+    assert (z**2).sum() < limit < (4 * z**2).sum()
+
+
 def test_few_effective_draws_are_not_believed():
     found = bdmc.log_ml(of("x", MEAN + SD * autocorrelated(0.99, 1)), repeated_normal())
     assert not found.valid
