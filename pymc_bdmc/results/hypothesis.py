@@ -188,7 +188,7 @@ def _probability(value: float, error: float, n: int, draws: str, remedy: str) ->
         error = 1 / n  # one draw
     if error <= LARGEST_ERROR * least:
         return Estimate(value, error, draws, True, "")
-    few = f"about {(least / error) ** 2:.0f} independent ones" if least else "none"
+    few = f"{(least / error) ** 2:.0f} in effect" if least else "none"
     side = "true" if value < 0.5 else "false"
     reason = f"Of {n} {draws} it is {side} at {few}, and 25 are needed: {remedy}"
     return Estimate(value, float(error), draws, False, reason)

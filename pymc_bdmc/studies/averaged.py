@@ -37,9 +37,10 @@ def averaged(
     Returns
     -------
     DataTree
-        Group ``posterior``, with the variables that all models have in the same shape, by
-        ``chain`` (one) and ``draw``, and with the coordinate ``model`` along ``draw``. Group
-        ``models``: ``probability`` and ``probability_error``, one standard error, by ``model``.
+        Group ``posterior``, with the variables that all models with draws have in the same shape,
+        by ``chain`` (one) and ``draw``, and with the coordinate ``model`` along ``draw``. A model
+        of little probability has no draws. Group ``models``: ``probability`` and
+        ``probability_error``, one standard error, by ``model``.
 
     Raises
     ------
