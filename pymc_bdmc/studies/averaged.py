@@ -10,6 +10,7 @@ import xarray as xr
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.refuse import model_of
 from pymc_bdmc.results.compare import compare
+from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.studies.compare_models import ModelChoice
 
 
@@ -76,7 +77,7 @@ def averaged(
         raise ValueError(f"comparison: the log ML of {wrong} cannot be trusted; leave them out.")
     if models is not None and set(models) != set(results):
         raise ValueError(f"models: {list(models)} are given, and {list(results)} are compared.")
-    if null := [name for name, dts in results.items() if "posterior" not in dts[0].children]:
+    if null := [name for name, dts in results.items() if not Reading.of(dts[0]).n_draws]:
         raise ValueError(f"comparison: {null} have no free variables, so no draws; leave them out.")
     probability = table["probability"].to_numpy()
     rng = np.random.default_rng(entropy_of(random_seed))
