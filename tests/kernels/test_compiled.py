@@ -160,7 +160,7 @@ def test_kernels_stay_where_the_density_is_a_number(name):
     [
         (
             "hmc",
-            2000,
+            1000,
             [
                 "wrong acceptance",
                 "missing half step",
@@ -168,9 +168,9 @@ def test_kernels_stay_where_the_density_is_a_number(name):
                 "adaptation leaking",
             ],
         ),
-        ("autostep", 6000, ["error of the other sign"]),
-        ("nuts", 2000, ["inverse weight of a candidate", "subtree without a weight"]),
-        ("metropolis", 2000, ["lenient walk"]),
+        ("autostep", 3000, ["error of the other sign"]),
+        ("nuts", 500, ["inverse weight of a candidate", "subtree without a weight"]),
+        ("metropolis", 1000, ["lenient walk"]),
         ("prior_move", 2000, ["draws accepted too often"]),
         pytest.param(
             "hmc",
