@@ -14,7 +14,7 @@ from scipy.special import softmax
 import pymc_bdmc as bdmc
 from pymc_bdmc.results import write
 from pymc_bdmc.run.recorder import Recorder
-from tests.models import Y_SCHOOLS
+from tests.models import Y_SCHOOLS, interpreted
 
 
 def test_groups_and_dimensions(schools_result):
@@ -147,10 +147,11 @@ def test_models_with_masked_discrete_and_matrix_variables():
         y = np.ma.masked_invalid([0.5, np.nan])
         with pytest.warns(pm.exceptions.ImputationWarning):
             pm.Normal("y", (w * z).sum(axis=1), 1.0, observed=y, dims="k")
-    dt = pm.sample_bdmc(
-        model, chains=3, particles=1, temperatures=3, path="prior", simulate=bdmc.FromPrior(1),
-        random_seed=1, cores=1, progressbar=False,
-    )  # fmt: skip
+    with interpreted():
+        dt = pm.sample_bdmc(
+            model, chains=3, particles=1, temperatures=3, path="prior", simulate=bdmc.FromPrior(1),
+            random_seed=1, cores=1, progressbar=False,
+        )  # fmt: skip
     assert dt["posterior"]["z"].dtype.kind == "i"
     assert dt["particles"]["w"].shape == (3, 2, 2, 2)  # one more move of the only particle
     assert dt["posterior"]["y"].dims == ("chain", "draw", "k")
