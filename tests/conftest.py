@@ -8,15 +8,10 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import matplotlib
-import pymc as pm
 import pytest
 
-import pymc_bdmc as bdmc
-from pymc_bdmc.call.options import Options
-from tests.models import eight_schools, interpreted
-
-matplotlib.use("Agg")
+# PyMC and the package are imported by fixtures, since the process that starts workers needs none.
+os.environ["MPLBACKEND"] = "Agg"
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 
 
@@ -24,6 +19,11 @@ def pytest_collection_finish():
     """Look for garbage seldom, which takes an eighth of the time that compiling does."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_sessionfinish():
+    """Spare the end of the run from looking for garbage in all that is left."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,10 @@ def reference_data() -> Path:
 @pytest.fixture(scope="session")
 def schools_result():
     """Chains forward and reverse on two data sets, and forward on the real data."""
-    return pm.sample_bdmc(
+    import pymc_bdmc as bdmc
+    from tests.models import eight_schools
+
+    return bdmc.sample_bdmc(
         eight_schools(centred=False),
         chains=8,
         particles=1,
@@ -56,6 +59,8 @@ def schools_result():
 @pytest.fixture(scope="module")
 def quickly_compiled():
     """Densities of this module are interpreted: they take longer to compile than to run."""
+    from tests.models import interpreted
+
     with interpreted():
         yield
 
@@ -63,6 +68,8 @@ def quickly_compiled():
 @pytest.fixture
 def annealed(monkeypatch):
     """Calls with open options anneal, as they do where the posterior is far from a normal one."""
+    from pymc_bdmc.call.options import Options
+
     monkeypatch.setattr(Options, "may_skip_annealing", False)
 
 
