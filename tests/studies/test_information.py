@@ -21,7 +21,8 @@ def linear(x):
     with pm.Model() as model:
         b = pm.Normal("b", 0, SCALES[:2], shape=2)
         nuisance = pm.Normal("nuisance", 0, SCALES[2])
-        pm.Normal("y", x[:, :2] @ b + nuisance * x[:, 2], 1, observed=np.zeros(len(x)))
+        of_b, of_nuisance = pm.Data("of_b", x[:, :2]), pm.Data("of_nuisance", x[:, 2])
+        pm.Normal("y", of_b @ b + nuisance * of_nuisance, 1, observed=np.zeros(len(x)))
     return model
 
 

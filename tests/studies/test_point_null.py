@@ -45,14 +45,24 @@ def shrunk():
     return model
 
 
+LOG_ML = np.log(quad(lambda scale: np.exp(of_slope(scale**2)) / 1.5, 0.5, 2)[0])
+
+
 @pytest.fixture(scope="module")
 def of_shrunk():
-    return pm.sample_bdmc(shrunk(), simulate=None, **OPTIONS)
+    """By exact draws: of the scale on a grid, then of a normal slope and level."""
+    rng, grid = np.random.default_rng(1), np.linspace(0.5, 2, 4001)
+    p = np.exp([of_slope(scale**2) for scale in grid])
+    scale = rng.choice(grid, 1024, p=p / p.sum())
+    precision = X @ X + scale**-2.0
+    slope = rng.normal(X @ Y / precision, precision**-0.5)
+    level = rng.normal(Y.sum() / 12.25, 12.25**-0.5, 1024)
+    return exact_result(shrunk(), LOG_ML, scale=scale, slope=slope, level=level)
 
 
 def test_both_ways_are_right(of_shrunk):
     """Within 4 standard errors, α = 1.3e-4; the twin is off by 0.1."""
-    exact = of_slope(0) - np.log(quad(lambda s: np.exp(of_slope(s**2)) / 1.5, 0.5, 2)[0])
+    exact = of_slope(0) - LOG_ML
     found = bdmc.point_null(of_shrunk, {"slope": 0}, model=shrunk(), **OPTIONS)
     assert found.factor.valid
     assert found.of_draws.valid
