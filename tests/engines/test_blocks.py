@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, softmax
 from scipy.stats import norm, t
 
 import pymc_bdmc as bdmc
@@ -57,61 +57,57 @@ def test_terms_of_several_blocks_are_no_blocks(model_of_rows):
     assert counts(model_of_rows)[3] is None
 
 
-LOG_ML = -36.57769
-MEANS = [0.05982, 0.10183, 0.08924, 0.11579, 0.60134, 0.60939, 0.89254, 0.89254, 1.58631, 1.98983]
-"""Log ML and mean rates of pumps, by quadrature over a and b: given these, y is negative binomial,
-and the rates are gamma distributed."""
-
-
-def pumps():
-    """Gamma rates of ten pumps."""
-    hours = np.array([94.3, 15.7, 62.9, 126, 5.24, 31.4, 1.05, 1.05, 2.1, 10.5])
-    failures = np.array([5, 1, 5, 14, 3, 19, 1, 1, 4, 22])
+def rates(y):
+    """Rates of an unknown distribution, each of which shows in the count of three units of time."""
     with pm.Model() as model:
-        a, b = pm.Exponential("a", 1), pm.Gamma("b", 0.1, 1)
-        rate = pm.Gamma("rate", a, b, shape=10)
-        pm.Poisson("failures", rate * hours, observed=failures)
+        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 1)
+        theta = pm.Gamma("theta", shape, rate, shape=len(y))
+        pm.Poisson("y", 3 * theta, observed=y)
     return model
 
 
-def test_rates_of_pumps_are_weighed():
+def exact(y):
+    """Log ML and mean rates by quadrature over shape and rate, given which they are known."""
+    a, b = np.meshgrid(*(np.exp(np.linspace(*ends, 400)) for ends in ((-9, 3), (-7, 3))))
+    log_f = sum(
+        times * (
+            gammaln(n + a) - gammaln(a) - gammaln(n + 1) + a * np.log(b) + n * np.log(3)
+            - (n + a) * np.log(b + 3)
+        ) for n, times in zip(*np.unique(y, return_counts=True), strict=True)
+    ) - a + np.log(b) - b + np.log(a * b)  # fmt: skip
+    shares = softmax(log_f)
+    means = (y * np.sum(shares / (b + 3)) + np.sum(shares * a / (b + 3))).tolist()
+    return logsumexp(log_f) + np.log(12 * 10 / 399**2), means
+
+
+def test_rates_are_weighed():
     """Log ML and the means of the draws by weight, whose runs are independent; α = 6e-5 each."""
-    few = bdmc.FromHyperparameters(datasets=5)
-    dt = pm.sample_bdmc(pumps(), simulate=few, random_seed=1, progressbar=False)
+    rng = np.random.default_rng(2)
+    y = rng.poisson(3 * rng.gamma(2, 0.5, 20))
+    log_ml, means = exact(y)
+    few = bdmc.FromHyperparameters(datasets=2)
+    dt = pm.sample_bdmc(rates(y), simulate=few, random_seed=1, progressbar=False)
     found = bdmc.log_ml(dt)
-    assert "2 parameters, 10 latent variables" in dt.attrs["path_reason"]
+    assert "2 parameters, 20 latent variables" in dt.attrs["path_reason"]
     assert bdmc.diagnose(dt) == []
     assert found.error < 0.05
-    assert abs(found.value - LOG_ML) < SIGMAS * found.error
+    assert abs(found.value - log_ml) < SIGMAS * found.error
     weights = dt["particles"]["bdmc_weight"]
-    off = (weights * (dt["particles"]["rate"] - MEANS)).sum("particle")
+    off = (weights * (dt["particles"]["theta"] - means)).sum("particle")
     assert (abs(off.sum("chain")) < SIGMAS * np.sqrt((off**2).sum("chain"))).all()
 
 
 def test_rates_near_0_are_drawn_with_two_scales(monkeypatch):
     """Most of twenty counts are 0, so their rates may be as small as the shape lets them.
 
-    Log ML by quadrature over shape and rate; α = 6e-5. Twin: with one scale the scan finds over
-    five times its limit in tails, at each of six seeds.
+    α = 6e-5. Twin: with one scale the scan finds too much in tails, at each of three seeds.
     """
     y = np.repeat([1, 9, 0], [1, 1, 18])
-    with pm.Model() as model:
-        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 2)
-        theta = pm.Gamma("theta", shape, rate, shape=20)
-        pm.Poisson("y", 3 * theta, observed=y)
-    a, b = np.meshgrid(*(np.exp(np.linspace(*ends, 600)) for ends in ((-9, 3), (-7, 3))))
-    log_f = sum(
-        gammaln(n + a) - gammaln(a) - gammaln(n + 1) + a * np.log(b) + n * np.log(3)
-        - (n + a) * np.log(b + 3) for n in y
-    ) - a + np.log(4 * b) - 2 * b + np.log(a * b)  # fmt: skip
-    log_ml = logsumexp(log_f) + np.log(12 * 10 / 599**2)
-    engine = CompiledEngine(TemperedDensity(model))
-    data = engine.density.data
-
-    task = FitTask(data, np.random.SeedSequence(0))
+    engine = CompiledEngine(TemperedDensity(rates(y)))
+    task = FitTask(engine.density.data, np.random.SeedSequence(0))
     tuning = engine.fit(task).tuning
     assert tuning.reference.core.is_skewed
-    weights = np.exp(tuning.prior_log_likelihood - log_ml)
+    weights = np.exp(tuning.prior_log_likelihood - exact(y)[0])
     assert abs(weights.mean() - 1) < SIGMAS * weights.std() / np.sqrt(len(weights)) < 0.5
     monkeypatch.setattr(fitting.Fitting, "_skewed", lambda self, reference: (reference, None))
     assert "in tails of latent variables that no draw reaches" in engine.fit(task).reason
@@ -124,7 +120,7 @@ def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it():
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
         pm.Normal("y", pm.StudentT("x", nu=2, mu=0, sigma=scale, shape=15), 0.5, observed=y)
-    x, log_scales = np.linspace(-30, 30, 20_001), np.linspace(-7, 2, 150)
+    x, log_scales = np.linspace(-30, 30, 8001), np.linspace(-5, 2, 50)
     log_likelihood = norm.logpdf(y[:, None], x, 0.5)
     log_f = [
         (logsumexp(t.logpdf(x, 2, 0, s) + log_likelihood, axis=1) + np.log(x[1] - x[0])).sum()
@@ -151,17 +147,13 @@ def test_normal_variables_alone_are_weighed():
 
 
 def test_parameters_are_drawn_where_the_weights_are(monkeypatch):
-    """Laplace approximations of a thousand gamma rates are off by a little each.
+    """Laplace approximations of a hundred uneven rates are off by a little each.
 
-    Over 12 seeds the variance of weights was 0.4 to 0.9, and 1.7 to 2.6 in the twin, which stays.
+    The variance of weights was 0.5 at two seeds, and 9 and 33 in the twin, which stays.
     """
-    rng = np.random.default_rng(2)
-    with pm.Model() as model:
-        shape, rate = pm.Exponential("shape", 1), pm.Gamma("rate", 2, 1)
-        theta = pm.Gamma("theta", shape, rate, shape=1000)
-        pm.Poisson("y", 3 * theta, observed=rng.poisson(3 * rng.gamma(2, 0.5, 1000)))
-    engine = CompiledEngine(TemperedDensity(model))
+    rng = np.random.default_rng(1)
+    engine = CompiledEngine(TemperedDensity(rates(rng.poisson(3 * rng.gamma(0.3, 2, 100)))))
     task = FitTask(engine.density.data, np.random.SeedSequence(1))
-    assert engine.fit(task).variance < 1.3
+    assert engine.fit(task).variance < 2
     monkeypatch.setattr(fitting.Fitting, "_recentred", lambda self, drawn: drawn)
-    assert engine.fit(task).variance > 1.3
+    assert engine.fit(task).variance > 2

@@ -128,7 +128,8 @@ def is_right(dt, exact):
 )
 def test_same_answer_of_all_kernels_on_a_mixed_model(step, name):
     """Compiled moves are in the stated order; PyMC's move populations. Twin: half a nat off."""
-    dt = run(step=step, **({"particles": 4, "chains": 24} if isinstance(step, list) else {}))
+    few = {"particles": 2, "chains": 16, "temperatures": 15} if isinstance(step, list) else {}
+    dt = run(step=step, **few)
     assert dt.attrs["step"] == name
     assert is_right(dt, LOG_Z)
     assert not is_right(dt, LOG_Z + 0.5)
@@ -184,16 +185,16 @@ def test_a_shared_variable_is_named_with_the_remedy(caplog):
     assert "(covariate is a shared variable; use pm.Data in its place)" in caplog.text
 
 
-def test_an_exception_in_the_density_refuses_the_proposal():
-    """Cholesky of a matrix that is not positive definite gives NaN, not a crash.
-
-    The last element of the root is a half circle over r, whose area is known.
-    """
+def test_an_exception_in_the_density_makes_a_state_impossible():
+    """Cholesky of a matrix that is not positive definite gives NaN, not a crash."""
     with pm.Model() as model:
-        r = pm.Uniform("r", -1.5, 1.5)
+        r = pm.Normal("r")
         root = pt.linalg.cholesky(pm.math.stack([[1.0, r], [r, 1.0]]))
         pm.Potential("height", pm.math.log(root[1, 1]))
-    assert is_right(run(model, step="metropolis"), np.log(np.pi / 2 / 3))
+    engine = CompiledEngine(TemperedDensity(model), "metropolis")
+    found = engine.on(engine.density.data).log_likelihoods(np.array([[0.6], [1.2], [0.0]]))
+    np.testing.assert_allclose(found, [np.log(0.8), -np.inf, 0.0])
+    assert engine.meets_undefined
 
 
 def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
@@ -239,18 +240,6 @@ def test_targets_are_of_the_type_that_numba_is_told():
         assert is_as_told(engine.on(engine.density.data).target)
 
 
-def test_runs_stay_where_the_density_is_a_number():
-    """Log ML by quadrature, α = 6e-5. Half of the prior has no density; none is near 0."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.math.log(pm.Normal("x")), 1.0, observed=0.0)
-    dt = run(model)
-    assert (dt["particles"]["x"] > 0).all()
-    grid = np.linspace(0, 10, 100_001)[1:]
-    density = stats.norm.pdf(grid) * stats.norm.pdf(np.log(grid))
-    assert bdmc.log_ml(dt).valid
-    assert is_right(dt, np.log(density.sum() * grid[0]))
-
-
 def test_a_model_without_elements():
     with pm.Model() as model:
         x = pm.Normal("x", shape=0)
@@ -282,16 +271,16 @@ def piloted(engine):
 
 
 def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
-    """Normal mean with a normal observation: E_β[ℓ] and the posterior sd are known at every β."""
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, 3.0), 0.5, observed=4.0)
-    tuning = piloted(CompiledEngine(TemperedDensity(model)))
-    precision = 1 / 9 + tuning.kernels.betas / 0.25
-    np.testing.assert_allclose(tuning.kernels.scales[:, 0], precision**-0.5, rtol=0.2)
+    """Normal mean with normal observations: E_β[ℓ] and the posterior sd are known at every β."""
+    engine = CompiledEngine(TemperedDensity(repeated_normal()))
+    tuning, y = piloted(engine), engine.density.data["y"]
+    np.testing.assert_allclose(
+        tuning.kernels.scales[:, 0], (1 / 4 + 4 * tuning.kernels.betas) ** -0.5, rtol=0.2
+    )
     betas = tuning.path_betas
-    precision = 1 / 9 + betas / 0.25
-    mean = betas * 4.0 / 0.25 / precision
-    exact = stats.norm.logpdf(4.0, mean, 0.5) - 0.5 / precision / 0.25
+    precision = 1 / 4 + 4 * betas
+    ells = stats.norm.logpdf(y[:, None], betas * y.sum() / precision)
+    exact = ells.sum(axis=0) - 2 / precision
     np.testing.assert_allclose(tuning.mean_log_likelihood, exact, rtol=0.25, atol=0.2)
     length = thermodynamic_length(betas, tuning.mean_log_likelihood)
     assert abs(length / thermodynamic_length(betas, exact) - 1) < 0.1

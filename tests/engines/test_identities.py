@@ -1,8 +1,8 @@
 """E_f[w] = Z, E_r[1/w] = 1/Z and Crooks' relation, with broken twins; at 10^5 chains if slow.
 
 The kernels are Gibbs moves in NumPy, and PyMC's step methods if slow. Starts are drawn here,
-exactly, by enumeration. A test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded); its twins
-must exceed them, and are expected 4 or more away at 5,000 chains (power 84 %).
+exactly, by enumeration. A test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded);
+its twins must exceed them, and are expected 4 or more away at 5,000 chains (power 84 %).
 """
 
 import numpy as np
