@@ -148,9 +148,9 @@ def information_gain(
     >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x"), 1, observed=np.zeros(3))
+    ...     y = pm.Normal("y", pm.Normal("x"), 1, observed=np.zeros(20))
     >>> found = bdmc.information_gain(model, datasets=10, random_seed=1, cores=1, progressbar=False)
-    >>> bool(abs(found.value - np.log(4) / 2) < 4 * found.error)
+    >>> bool(abs(found.value - np.log(21) / 2) < 4 * found.error)
     True
     """
     model = checked_model(pm.modelcontext(model))
@@ -297,7 +297,8 @@ def compare_designs(
     >>> import pymc_bdmc as bdmc
     >>> def design(at):
     ...     with pm.Model() as model:
-    ...         pm.Normal("y", pm.Normal("slope") * np.array(at), 1, observed=np.zeros(len(at)))
+    ...         mean = pm.Normal("slope") * pm.Data("at", at)
+    ...         pm.Normal("y", mean, 1, observed=np.zeros(len(at)))
     ...     return model
     >>> table = bdmc.compare_designs({"near": design([0.5, 1]), "far": design([1, 2])}, datasets=6,
     ...                              random_seed=1, cores=1, progressbar=False)
