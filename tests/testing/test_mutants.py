@@ -33,7 +33,7 @@ def test_a_mutant_is_caught_and_its_parent_passes(name, check, finding):
     caught = ask(mutant.broken(), random_seed=1, **limits)
     assert not caught.passed
     assert any(finding in each for each in caught.findings), caught.findings
-    budget = min(max(caught.cost, 20), 500)
+    budget = min(max(caught.cost, 20), 500 if limits else 300)
     passed = ask(mutant.parent(), budget=budget, random_seed=1)
     assert passed.passed
     assert passed.findings == ()

@@ -9,7 +9,6 @@ from textwrap import dedent
 import pytest
 
 pytest_plugins = ["pytester"]
-
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 
 # The Bayes factor of a model against itself is 1; e is wrong, and that shows in 30 data sets.
@@ -45,19 +44,22 @@ TEST_SHARES = """
         pass
 """
 
+# In place of the package, which takes seconds to import
 TEST_WORKERS = """
+    import sys
+    from types import SimpleNamespace
+
     import pytest
 
+    sys.modules["pymc_bdmc.testing.report"] = SimpleNamespace(Checks=lambda *given: given)
+    REPORT = {"check": "check_it", "subject": "it", "passed": True, "kind": "p-value"}
+    REPORT |= {"evidence": 1.0, "cost": 1, "seconds": 1.0}
 
-    @pytest.mark.skip
-    def test_that_needs_no_import(bdmc):
-        pass
 
-
-    def test_one(bdmc):
-        assert bdmc._alpha == 5e-4
-        points = [{"x": 0.1}, {"x": 0.5}]
-        bdmc.check_conditionals(lambda at: at["x"], lambda at: at["x"], "x", points=points)
+    @pytest.mark.parametrize("i", range(4))
+    def test_one(bdmc, i):
+        alpha, _, reports = bdmc
+        reports.append(REPORT | {"alpha": alpha})
 """
 
 TEST_NOTHING = """
@@ -69,6 +71,8 @@ TEST_NOTHING = """
 """
 
 
+UNUSED = ["xdist", "zarr", "hypothesispytest", "unraisableexception"]
+"""Plugins that import much, and one that collects garbage."""
 ALONE = ("-q", "--disable-plugin-autoload", "-p", "pytest_bdmc", "-p", "no:unraisableexception")
 JSON = "--bdmc-json=checks.json"
 
@@ -84,8 +88,7 @@ def run(tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(dedent(text))
-        plugins = ("-p", "no:xdist", "-p", "no:unraisableexception")  # which collects garbage
-        code = pytest.main(["-q", "-s", *plugins, *options])
+        code = pytest.main(["-q", "-s", *(f"-pno:{each}" for each in UNUSED), *options])
         for name in files:
             sys.modules.pop(name, None)
         return code, capsys.readouterr().out
@@ -177,8 +180,8 @@ def test_workers_of_xdist_come_to_the_same_shares(pytester):
     """Each worker sees all tests and runs some, and the reports of all are gathered."""
     pytester.makepyfile(test_workers=TEST_WORKERS)
     done = pytester.runpytest_subprocess(*ALONE, "--bdmc-alpha=1e-3", "-p", "xdist", "-n2", JSON)
-    done.assert_outcomes(passed=1, skipped=1)
-    assert len(reports(pytester.path)["checks"]) == 1
+    done.assert_outcomes(passed=4)
+    assert [check["alpha"] for check in reports(pytester.path)["checks"]] == [1e-3 / 4] * 4
 
 
 def test_a_project_without_checks_is_left_alone(pytester):

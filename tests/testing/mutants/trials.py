@@ -9,6 +9,7 @@ import pymc as pm
 
 from pymc_bdmc import testing
 from pymc_bdmc.testing.subjects import Sampler
+from tests.models import interpreted
 from tests.testing.mutants.catalogue import Trial
 
 
@@ -145,7 +146,15 @@ of_evidence: Trial = {"check_bayes_factor": asked(testing.check_bayes_factor, no
 of_transform: Trial = {
     "check_transform": asked(testing.check_transform, lambda: pm.Gamma.dist(2.0, 1.0))
 }
-of_gradient: Trial = {"check_gradient": testing.check_gradient}
+
+
+def check_gradient(specimen, **settings):
+    """The check, of a gradient that takes longer to compile than to run."""
+    with interpreted():
+        return testing.check_gradient(specimen, **settings)
+
+
+of_gradient: Trial = {"check_gradient": check_gradient}
 of_conditional: Trial = {
     "check_conditionals": asked(testing.check_conditionals, known_mean, lambda: "x")
 }
