@@ -190,14 +190,11 @@ class DataPath(Path):
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("x"), observed=[0.5, 1.0, 4.0])
-    >>> options = dict(chains=4, simulate=None, random_seed=1, cores=1, progressbar=False)
-    >>> dt = pm.sample_bdmc(model, path="data", temperatures=30, **options)
+    >>> last_first = bdmc.DataPath(order=[2, 0, 1])
+    >>> dt = pm.sample_bdmc(model, path=last_first, chains=4, temperatures=30, simulate=None,
+    ...                     random_seed=1, cores=1, progressbar=False)
     >>> dt.attrs["path"]
     'data'
-
-    The last observation first:
-
-    >>> dt = pm.sample_bdmc(model, path=bdmc.DataPath(order=[2, 0, 1]), temperatures=30, **options)
     """
 
     order: Sequence[int] | None = None  # type: ignore[assignment]
@@ -278,10 +275,9 @@ class FittedPath(Path):
     >>> import pymc as pm
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
     >>> options = dict(chains=4, simulate=None, random_seed=1, cores=1, progressbar=False)
-    >>> path = bdmc.FittedPath(degrees_of_freedom=5)
-    >>> dt = pm.sample_bdmc(model, path=path, temperatures=10, **options)
+    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(degrees_of_freedom=5), **options)
     >>> dt.attrs["path"]
     'fitted'
 

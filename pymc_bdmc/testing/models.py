@@ -67,7 +67,7 @@ def check_prior_sampler(
     >>> with pm.Model() as model:
     ...     x = pm.CustomDist("x", logp=lambda v: pm.logp(pm.Normal.dist(), v), random=wide)
     ...     y = pm.Normal("y", x, observed=0.5)
-    >>> bdmc.testing.check_prior_sampler(model, random_seed=1).findings[0]
+    >>> bdmc.testing.check_prior_sampler(model, budget=1000, random_seed=1).findings[0]
     'x'
     """
     check = Check("check_prior_sampler", budget, random_seed, alpha)
@@ -427,7 +427,8 @@ def check_bayes_factor(
     ...     models.append(model)
     >>> def log_bayes_factor(data):
     ...     return norm.logpdf(data["y"], 0, np.sqrt(2)) - norm.logpdf(data["y"])
-    >>> bdmc.testing.check_bayes_factor(log_bayes_factor, *models, random_seed=1).passed
+    >>> check = bdmc.testing.check_bayes_factor
+    >>> check(log_bayes_factor, *models, budget=500, random_seed=1).passed
     True
     """
     check = Check("check_bayes_factor", budget, random_seed, alpha)
