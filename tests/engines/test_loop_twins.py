@@ -21,15 +21,19 @@ from tests.paths.test_data_path import Rows
 FORWARD, REVERSE = Direction
 
 
-def score(system, direction, particles, n, fault=None):
-    """Standard errors by which the weights of n runs miss the evidence."""
+def score(system, direction, particles, n, fault=None, whole=1.0):
+    """Standard errors by which the weights of n runs miss the evidence.
+
+    On a path of the data so much of the observations comes in all.
+    """
 
     def density(theta, data, interval, *gradients):
         """log p and ℓ; on a path of the data ℓ is the slope of log f over the interval."""
         row = int(theta[0]) * len(system.p_c) + int(theta[1])
         if not plan.in_turn:
             return system.log_prior[row], ells[0, row]
-        now, then = (np.clip(3 * beta - np.arange(3), 0, 1) @ ells[:, row] for beta in interval)
+        betas = np.minimum(interval, whole)
+        now, then = (np.clip(3 * beta - np.arange(3), 0, 1) @ ells[:, row] for beta in betas)
         slope = (then - now) / (interval[1] - interval[0])
         return system.log_prior[row] + now - interval[0] * slope, slope
 
@@ -61,3 +65,7 @@ def score(system, direction, particles, n, fault=None):
 def test_faults_of_the_loops_are_exposed(fault, make, direction, particles, n):
     found = score(make(), direction, particles, n, fault)
     assert (found < STANDARD_ERRORS) == (fault is None)
+
+
+def test_an_observation_that_does_not_come_whole_is_exposed():
+    assert score(Rows(), FORWARD, 1, 500, whole=0.9) > STANDARD_ERRORS
