@@ -129,6 +129,7 @@ def test_imports_wait_until_something_needs_them():
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     absent = {"arviz_plots", "arviz_stats", "matplotlib", "scipy.stats"}
     assert not absent & set(child.stdout.decode().split())
+    assert not child.stderr
 
 
 def test_public_names_are_listed_and_found():

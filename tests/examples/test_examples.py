@@ -150,6 +150,7 @@ def test_prior_sensitivity(story, shows, monkeypatch):
     shows("prior_sensitivity", page="which_model")
 
 
+@pytest.mark.slow
 def test_evidence_gallery(tmp_path, shows):
     found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
     assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
