@@ -28,11 +28,12 @@ GROUP = np.arange(60) % 9
 
 
 def several():
-    """Log link, log1p, groups with scales, and a mixture with a scale for each observation."""
+    """Log link, log1p, groups with scales, discrete variables, and a mixture of many scales."""
+    k, c = pm.Poisson("k", 3.0), pm.Categorical("c", [0.2, 0.3, 0.5], shape=2)
     sigma, line = pm.HalfNormal("sigma", shape=9), X @ pm.Normal("w", shape=3)
-    mu = pm.Normal("mu", 0, sigma, shape=9)[GROUP] + pm.math.exp(line)
+    mu = pm.Normal("mu", k + c.sum(), sigma, shape=9)[GROUP] + pm.math.exp(line)
     pm.Bernoulli("bit", logit_p=line, observed=Y > 0)
-    scale = sigma[GROUP] + pm.math.log1p(pm.HalfNormal("s", shape=60))
+    scale = pm.math.log1p(sigma)[GROUP]
     parts = pm.Normal.dist(pm.Normal("m", shape=2) + mu[:, None], scale[:, None])
     pm.Mixture("y", [0.3, 0.7], parts, observed=Y)
 
@@ -42,17 +43,19 @@ def test_density_and_gradient_equal_those_of_pymc():
         several()
     density = TemperedDensity(model)
     flat = JittedDensity(density)
-    terms, values = [model.varlogp, model.datalogp], model.value_vars
+    terms, inputs = [model.varlogp, model.datalogp], model.value_vars
+    values = model.continuous_value_vars
     slopes = [pt.grad(t, values, disconnected_inputs="ignore") for t in terms]
     outputs = [*terms, *(pt.concatenate([g.ravel() for g in each]) for each in slopes)]
     with pytensor.config.change_flags(cxx=""):  # for the inner graphs as well
-        reference = model.compile_fn(outputs, inputs=values, mode=BY_PYTHON, point_fn=False)
+        reference = model.compile_fn(outputs, inputs=inputs, mode=BY_PYTHON, point_fn=False)
     data, rng = flat.ravel_data(density.data), np.random.default_rng(2)
-    for _ in range(2):
+    for k, c in ((2, [0, 2]), (5, [1, 0])):
         point = {v.name: rng.normal(size=v.type.shape) for v in values}
-        found = np.empty((2, flat.size))
+        point |= {"k": np.array(k), "c": np.array(c)}
+        found = np.empty((2, flat.n_continuous))
         both = call_density(flat.with_gradient, flat.ravel(point), data, WHOLE, *found)
-        expected = reference(*(point[v.name] for v in values))
+        expected = reference(*(point[v.name] for v in inputs))
         np.testing.assert_allclose(both, expected[:2], rtol=1e-13)
         for mine, its in zip(found, expected[2:], strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-13, atol=1e-13 * np.abs(its).max())

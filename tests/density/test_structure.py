@@ -123,6 +123,7 @@ def test_smaller_factors_are_not_latent(mean_of_y, names):
         (lambda: pm.Gamma("x", pm.Exponential("a"), 1, shape=4), True),
         (lambda: pm.Beta("x", 1, pm.Exponential("a"), shape=4), True),
         (lambda: pm.StudentT("x", 3, shape=(2, 2)), True),
+        (lambda: pm.LogNormal("x", 0, pm.HalfNormal("a"), shape=4), True),
         (lambda: pm.Gamma("x", 2, 1), False),  # a scalar
         (lambda: pm.Dirichlet("x", np.ones(4)), False),  # elements depend on each other
         (lambda: pm.Normal("z", 0, pm.HalfNormal("x", shape=4), shape=4), False),  # scales
