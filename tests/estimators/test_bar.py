@@ -11,6 +11,7 @@ from pymc_bdmc import estimators as est
 from pymc_bdmc.estimators.bar import crooks_misfit, log_acceptances
 from tests.systems import GammaWork, GaussianWork
 
+WORK = GaussianWork(stds=(1.5,), log_z=3.0)
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
 
@@ -71,10 +72,10 @@ def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
         assert all(np.abs(moments) < bounds) is holds
 
 
-def test_zero_weights_count_as_chains(gaussian_work):
+def test_zero_weights_count_as_chains():
     """Half of the forward weights are zero: the prior mass of the rest is 1/2, so Z halves."""
     rng = np.random.default_rng(8)
-    forward, reverse = gaussian_work.forward(4000, rng), gaussian_work.reverse(4000, rng)
+    forward, reverse = WORK.forward(4000, rng), WORK.reverse(4000, rng)
     found = est.bar(np.concatenate([forward, np.full(4000, -np.inf)]), reverse)
     assert abs(found.value - 3.0 + np.log(2)) < Z_ALPHA * found.error
 
@@ -93,10 +94,10 @@ def test_overlap_is_its_integral():
 # ---- The histogram ----
 
 
-def test_value_is_the_fixed_point(gaussian_work):
+def test_value_is_the_fixed_point():
     """It solves the equations of the two-state weighted histogram; the error is Bennett's."""
     rng = np.random.default_rng(1)
-    weights = gaussian_work.forward(300, rng), gaussian_work.reverse(120, rng)
+    weights = WORK.forward(300, rng), WORK.reverse(120, rng)
     pooled, log_z = np.concatenate(weights), 0.0
     for _ in range(500):
         masses = 1 / (weights[0].size + weights[1].size * np.exp(pooled - log_z))

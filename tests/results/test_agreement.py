@@ -14,6 +14,7 @@ from pymc_bdmc.density.prior import joint_density
 from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset
 from pymc_bdmc.results.reading import Reading
 from tests.models import interpreted
+from tests.results.trees import particles
 
 RNG = np.random.default_rng(1)
 X = RNG.multivariate_normal(np.zeros(3), 0.05 * np.eye(3) + 0.95, size=40)
@@ -23,24 +24,17 @@ MEAN, SD = COVARIANCE @ X.T @ Y, np.sqrt(np.diag(COVARIANCE))
 """Moments of the coefficients, whose prior is standard normal."""
 
 
-def regression():
-    with pm.Model(coords={"of": list("abc")}) as model:
-        beta = pm.Normal("beta", dims="of")
-        pm.Deterministic("total", beta.sum())
-        pm.Normal("y", X @ beta, 1, observed=Y)
-    return model
+with pm.Model(coords={"of": list("abc")}) as MODEL:
+    BETA = pm.Normal("beta", dims="of")
+    pm.Deterministic("total", BETA.sum())
+    pm.Normal("y", X @ BETA, 1, observed=Y)
 
 
 def tree(dims, weights=None, **values):
     """A result with these particles."""
-    shape = next(iter(values.values())).shape[:2]
-    weights = np.ones(shape) if weights is None else weights
-    particles = xr.Dataset(
-        {name: (("chain", "particle", *dims.get(name, ())), v) for name, v in values.items()},
-        {"bdmc_weight": (("chain", "particle"), weights / weights.sum())},
-        {"free_variables": [name for name in values if name != "total"]},
-    )
-    return xr.DataTree.from_dict({"particles": particles})
+    group = particles(weights, dims, **values)
+    group.attrs["free_variables"] = [name for name in values if name != "total"]
+    return xr.DataTree.from_dict({"particles": group})
 
 
 def draws_of(dims, **values):
@@ -66,11 +60,6 @@ def result():
     return as_result(coefficients((16, 96), np.random.default_rng(2)))
 
 
-@pytest.fixture(scope="module")
-def model():
-    return regression()
-
-
 def given(beta):
     return draws_of(OF, beta=beta, total=beta.sum(axis=-1))
 
@@ -85,9 +74,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_draws_are_told(result, model, wrong):
+def test_wrong_draws_are_told(result, wrong):
     rng = np.random.default_rng(3)
-    with model:
+    with MODEL:
         found = bdmc.agreement(result, given(WRONG[wrong](coefficients((4, 500), rng), rng)))
     assert found.status == "bad", found
     assert "2000 draws that you gave are" in found.text
@@ -96,9 +85,9 @@ def test_wrong_draws_are_told(result, model, wrong):
     assert (NARROW / SD).min() < 0.4
 
 
-def test_sound_draws_are_good_and_it_prints_and_shows_and_is_kept(result, model, tmp_path):
+def test_sound_draws_are_good_and_it_prints_and_shows_and_is_kept(result, tmp_path):
     draws = coefficients((4, 1000), np.random.default_rng(4))
-    found = bdmc.agreement(result, given(draws), model=model)
+    found = bdmc.agreement(result, given(draws), model=MODEL)
     assert found.status == "good", found
     assert found.text.startswith("The 4000 draws that you gave agree")
     assert {*found.table.index} == {
@@ -156,12 +145,12 @@ def test_chains_that_contradict_each_other_are_bad(result):
         assert (each.status == "bad") is is_bad
 
 
-def test_chains_that_are_stuck_far_away_are_bad_and_come_first(result, model):
+def test_chains_that_are_stuck_far_away_are_bad_and_come_first(result):
     """R̂ and effective sample sizes say nothing of chains that stay where they are."""
     rng = np.random.default_rng(15)
     beta = coefficients((4, 500), rng)
     beta[2] = beta[2, :1] + 400 * SD * [0, 1, 0]
-    found = bdmc.agreement(result, given(beta), model=model)
+    found = bdmc.agreement(result, given(beta), model=MODEL)
     assert found.status == "bad"
     assert found.table.index[0] in ("beta[b]", "total", LOG_JOINT)
     assert "nine tenths of the draws of a chain are more than" in found.text
@@ -218,10 +207,10 @@ def test_variables_of_any_shape_and_kind():
         pm.Deterministic("at", cuts[kind])
         pm.Normal("y", chol[1, 0] + cuts[kind], observed=np.zeros(4))
     with interpreted():
-        drawn = pm.sample_prior_predictive(2300, model=model, random_seed=1)["prior"].dataset
+        drawn = pm.sample_prior_predictive(1200, model=model, random_seed=1)["prior"].dataset
     drawn = drawn.drop_vars(drawn.coords).isel(chain=0)
-    own, others = drawn.isel(draw=slice(800)), drawn.isel(draw=slice(800, None))
-    values = {name: v.values.reshape(16, 50, *v.shape[1:]) for name, v in own.items()}
+    own, others = drawn.isel(draw=slice(400)), drawn.isel(draw=slice(400, None))
+    values = {name: v.values.reshape(16, 25, *v.shape[1:]) for name, v in own.items()}
     dt = tree({name: v.dims[1:] for name, v in drawn.items()}, **values)
     dt["particles"].attrs["free_variables"] = [rv.name for rv in model.free_RVs]
     with model, interpreted():
@@ -308,10 +297,10 @@ def test_bad_draws_are_named(result, idata, said):
         bdmc.agreement(result, idata)
 
 
-def test_some_variables_may_be_compared_alone(result, model):
+def test_some_variables_may_be_compared_alone(result):
     beta = coefficients((4, 1000), np.random.default_rng(14))
     alone = given(beta)["posterior"].dataset.drop_vars("beta")
-    found = bdmc.agreement(result, alone, model=model, var_names=["total"])
+    found = bdmc.agreement(result, alone, model=MODEL, var_names=["total"])
     assert found.table.index.tolist() == ["total"]
     assert found.status == "good"
     with pytest.raises(ValueError, match=r"var_names: the run has no variables \['sum'\]"):

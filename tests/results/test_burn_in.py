@@ -1,7 +1,5 @@
 """Reverse runs after several burn-ins show whether the longest is long enough."""
 
-from functools import cache
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,13 +7,9 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 
-
-@cache
-def model():
-    with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 0.5)
-        pm.Normal("y", pm.Normal("x", mu, shape=5), 1.0, observed=[1.0, 2.0, 0.5, -0.3, 1.4])
-    return model
+with pm.Model() as MODEL:
+    MU = pm.Normal("mu", 0, 0.5)
+    pm.Normal("y", pm.Normal("x", MU, shape=5), 1.0, observed=[1.0, 2.0, 0.5, -0.3, 1.4])
 
 
 def sampled(burn_in, held=6.0, datasets=20):
@@ -23,7 +17,7 @@ def sampled(burn_in, held=6.0, datasets=20):
     draws = xr.Dataset({"mu": (("chain", "draw"), np.full((1, 9), held))})
     idata = xr.DataTree.from_dict({"posterior": draws})
     return pm.sample_bdmc(
-        model(), simulate=bdmc.FromHyperparameters(idata=idata, burn_in=burn_in, datasets=datasets),
+        MODEL, simulate=bdmc.FromHyperparameters(idata=idata, burn_in=burn_in, datasets=datasets),
         chains=4, temperatures=5, particles=1, path="prior", step="metropolis", real_data=False,
         random_seed=1, cores=1, progressbar=False,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.results import write
 from pymc_bdmc.run.recorder import Recorder
 from tests.models import Y_SCHOOLS, interpreted
+from tests.results.trees import particles
 
 
 def test_groups_and_dimensions(schools_result):
@@ -41,15 +42,15 @@ def test_groups_and_dimensions(schools_result):
 
 
 def test_posterior_is_named_and_shaped_as_the_model(schools_result):
-    posterior, particles = schools_result["posterior"], schools_result["particles"]
+    posterior, own = schools_result["posterior"], schools_result["particles"]
     assert list(posterior.data_vars) == ["mu", "tau", "z", "theta"]
     assert posterior["theta"].dims == ("chain", "draw", "school")
     assert posterior["school"].values.tolist() == list("ABCDEFGH")
     theta = posterior["mu"] + posterior["tau"] * posterior["z"]
     np.testing.assert_allclose(posterior["theta"], theta)
     weights = softmax(schools_result["real"]["log_weight"].values)
-    assert particles["theta"].dims == ("chain", "particle", "school")
-    np.testing.assert_allclose(particles["bdmc_weight"].sum("particle"), weights)
+    assert own["theta"].dims == ("chain", "particle", "school")
+    np.testing.assert_allclose(own["bdmc_weight"].sum("particle"), weights)
     assert "weight" not in " ".join(arviz_stats.summary(schools_result, kind="stats").index)
 
 
@@ -90,12 +91,6 @@ class InOrder:
         return places
 
 
-def particles_of(x, weights):
-    sizes = {"chain": np.arange(x.shape[0]), "particle": np.arange(x.shape[1])}
-    dims = "chain", "particle"
-    return xr.Dataset({"x": (dims, x)}, sizes | {"bdmc_weight": (dims, weights)})
-
-
 def test_the_four_chains_are_parts_of_one_sample():
     """Half of the runs are in each of two modes, and every particle has the same weight.
 
@@ -105,9 +100,9 @@ def test_the_four_chains_are_parts_of_one_sample():
     """
     rng = np.random.default_rng(3)
     states = np.repeat([-5.0, 5.0], 50)[:, None] + rng.normal(size=(100, 4))
-    particles = particles_of(states, np.full((100, 4), 1 / 400))
+    group = particles(x=states)
     for generator, is_mixed in ((rng, True), (InOrder(), False)):
-        posterior = write.posterior_dataset(particles, np.full(100, 4.0), generator)
+        posterior = write.posterior_dataset(group, np.full(100, 4.0), generator)
         assert posterior.sizes == {"chain": 4, "draw": 100}
         x = posterior["x"].values
         assert np.unique(x).size == 400
@@ -118,8 +113,8 @@ def test_the_four_chains_are_parts_of_one_sample():
 @pytest.mark.parametrize(("worth", "draws"), [(1, 1), (3, 1), (7, 1), (8, 2), (30, 7)])
 def test_draws_are_the_effective_number_rounded_down_to_fours(worth, draws):
     weights = np.where(np.arange(40) < worth, 1 / worth, 0.0)[:, None]
-    particles = particles_of(np.arange(40.0)[:, None], weights)
-    posterior = write.posterior_dataset(particles, np.ones(40), np.random.default_rng(1))
+    group = particles(weights, x=np.arange(40.0)[:, None])
+    posterior = write.posterior_dataset(group, np.ones(40), np.random.default_rng(1))
     assert posterior.sizes == {"chain": 4, "draw": draws}
     assert posterior["x"].max() < worth
 

@@ -29,7 +29,7 @@ def kl_of_gammas(first, second):
 
 
 EXACT = log_gamma(SHAPE, RATE)
-FEW = {"draws": 2000, "random_seed": 1}
+FEW = {"draws": 1000, "random_seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,12 @@ Q = log_gamma(20.0, 9.0)
 @pytest.fixture(scope="module")
 def tables(result):
     """Tables of several approximations in one call."""
-    draws = EXACT.rvs(2000, random_state=1)
+    draws = EXACT.rvs(1000, random_state=1)
     approximations = {
         "exact": EXACT,
         "another": Q,
         "without its Jacobian": (
-            Q.rvs(2000, random_state=1)[:, None], lambda x: Q.logpdf(x[:, 0]) - x[:, 0],
+            Q.rvs(1000, random_state=1)[:, None], lambda x: Q.logpdf(x[:, 0]) - x[:, 0],
         ),
         "draws alone": ({"rate_log__": draws}, EXACT.logpdf(draws)),
         "a part": stats.uniform(0.5, 0.5),

@@ -6,6 +6,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from tests.models import SIGMAS
+from tests.results.trees import particles
 
 Y = np.array([4.0, -3.0, 1.0])
 
@@ -15,12 +16,9 @@ def result():
     """Draws from the prior N(0, 3²), with the likelihood of y ~ N(x, 1) as their weights."""
     x = np.random.default_rng(1).normal(0, 3, (4000, 1, 3))
     weights = np.exp(-0.5 * np.sum((Y - x) ** 2, axis=-1))
-    dims = "chain", "particle"
-    particles = xr.Dataset(
-        {"x": ((*dims, "place"), x), "total": (dims, x.sum(axis=-1))},
-        {"place": ["north", "south", "east"], "bdmc_weight": (dims, weights / weights.sum())},
-    )
-    return xr.DataTree.from_dict({"particles": particles})
+    group = particles(weights, {"x": ["place"]}, x=x, total=x.sum(axis=-1))
+    group = group.assign_coords(place=["north", "south", "east"])
+    return xr.DataTree.from_dict({"particles": group})
 
 
 def test_means_of_a_conjugate_model(result):
@@ -39,10 +37,9 @@ def test_means_of_a_conjugate_model(result):
 
 
 def test_a_dimension_of_any_name():
-    states = (("chain", "particle", "sample"), np.array([[[0.0, 2.0]], [[1.0, 4.0]]]))
-    weights = (("chain", "particle"), np.array([[0.25], [0.75]]))
-    particles = xr.Dataset({"x": states}, {"bdmc_weight": weights})
-    found = bdmc.expectation(xr.DataTree.from_dict({"particles": particles}), "x")
+    states, weights = np.array([[[0.0, 2.0]], [[1.0, 4.0]]]), np.array([[0.25], [0.75]])
+    group = particles(weights, {"x": ["sample"]}, x=states)
+    found = bdmc.expectation(xr.DataTree.from_dict({"particles": group}), "x")
     assert found["mean"].values == pytest.approx([0.75, 3.5])
     assert found["mean"].dims == ("sample",)
 
@@ -55,9 +52,9 @@ def test_unknown_names_and_missing_groups_are_told(result):
 
 
 def test_without_any_weight_there_is_no_mean(result):
-    particles = result["particles"].dataset
-    weights = particles["bdmc_weight"] * np.nan
-    nothing = xr.DataTree.from_dict({"particles": particles.assign_coords(bdmc_weight=weights)})
+    group = result["particles"].dataset
+    weights = group["bdmc_weight"] * np.nan
+    nothing = xr.DataTree.from_dict({"particles": group.assign_coords(bdmc_weight=weights)})
     found = bdmc.expectation(nothing, "x")
     assert np.isnan(found["mean"]).all()
     assert not found.attrs["valid"]

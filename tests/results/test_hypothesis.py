@@ -51,6 +51,9 @@ def draws(n=1000):
         ("gain / 2 + 1 > 1 and not a > 0", 0.25,
          stats.norm.cdf(1) * stats.norm.cdf(-0.2 / np.sqrt(0.5))),
         ("a > 0 or a < -1e9", 0.5, stats.norm.cdf(0.2 / np.sqrt(0.5))),
+        # One of six orders, with the law of b[0] − b[1] and b[1] − b[2]
+        ("b[0] < b[1] < b[2]", 1 / 6,
+         stats.multivariate_normal([-0.5, -0.5], [[1, -0.5], [-0.5, 1]]).cdf([0, 0])),
     ],
 )  # fmt: skip
 def test_probabilities_of_draws(statement, prior, posterior):
@@ -66,33 +69,20 @@ def test_probabilities_of_draws(statement, prior, posterior):
         assert abs(each.value - right) < SIGMAS * each.error
 
 
-def test_an_order_of_three():
-    """Beforehand each of six orders has the same probability."""
-    with interpreted():
-        found = bdmc.hypothesis(draws(), three(), "b[0] < b[1] < b[2]", random_seed=1)
-    assert abs(found.prior.value - 1 / 6) < SIGMAS * found.prior.error
-    gaps = [-0.5, -0.5], [[1, -0.5], [-0.5, 1]]  # of b[0] − b[1] and b[1] − b[2]
-    right = stats.multivariate_normal(*gaps).cdf([0, 0])
-    assert abs(found.posterior.value - right) < SIGMAS * found.posterior.error
-
-
 def test_runs_give_the_same():
-    """The posterior of the mean is N(1.15, 1/4.25), and the prior N(0, 4)."""
+    """The posterior of the mean is N(1.15, 1/4.25), and the prior N(0, 4).
+
+    Where all particles meet a statement, their weights add up to 1 but for rounding.
+    """
     options = {"simulate": None, "random_seed": 1, "cores": 1, "progressbar": False}
     dt = pm.sample_bdmc(repeated_normal(), **options)
     found = bdmc.hypothesis(dt, repeated_normal(), "x > 1", random_seed=1)
     right = stats.norm.sf(1, 4.9 / 4.25, 4.25**-0.5)
     assert abs(found.posterior.value - right) < SIGMAS * found.posterior.error < 0.1
     assert abs(found.prior.value - stats.norm.sf(0.5)) < SIGMAS * found.prior.error
-
-
-def test_a_statement_that_all_particles_meet():
-    """Weights add up to 1 but for rounding."""
-    options = {"simulate": None, "random_seed": 1, "cores": 1, "progressbar": False}
-    dt = pm.sample_bdmc(repeated_normal(), **options)
-    found = bdmc.hypothesis(dt, repeated_normal(), "x > -9", random_seed=1)
-    assert found.posterior.value == 1
-    assert "false at none" in found.posterior.reason
+    certain = bdmc.hypothesis(dt, repeated_normal(), "x > -9", random_seed=1)
+    assert certain.posterior.value == 1
+    assert "false at none" in certain.posterior.reason
 
 
 def test_errors_of_autocorrelated_draws_are_larger():

@@ -120,6 +120,22 @@ def test_another_order():
             pm.sample_bdmc(model(), **QUICK | {"path": bdmc.DataPath(order=wrong)})
 
 
+def test_several_orders():
+    """Values of each order sum to log ML, though they differ from order to order.
+
+    Seeded; α = 6e-5 a comparison.
+    """
+    table = bdmc.pointwise_orders(model(), 2, random_seed=1, cores=1, progressbar=False)
+    assert list(table.index) == DAYS
+    assert table["valid"].all()
+    error = max(2 * np.linalg.norm(table["error"]), 0.02)
+    assert np.abs(np.array(table.attrs["log_ml"]) - exact().sum()).max() < SIGMAS * error
+    assert table["spread"].max() > 0.5  # who comes first is predicted from the prior
+    assert np.allclose(table["mean"], table[[0, 1]].mean(axis=1))
+    with pytest.raises(ValueError, match="orders"):
+        bdmc.pointwise_orders(model(), 0)
+
+
 def test_what_its_check_contradicts_has_no_error():
     noise = np.zeros((run()["real"].sizes["chain"], 4))
     noise[:, 3] = 4 * np.random.default_rng(1).normal(size=len(noise))

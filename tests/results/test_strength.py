@@ -44,10 +44,7 @@ FAR = table(0.0, -np.log(30), -9.0)
     [
         (FAR, "The data favour a over b, with a Bayes factor of 30 (95 "),
         (FAR, "(95 % interval 24.7 to 36.5).\n"),
-        (
-            table(0.0, -np.log(30), -9.0),
-            "equally probable beforehand, the probability of a is 0.97.",
-        ),
+        (FAR, "equally probable beforehand, the probability of a is 0.97."),
         (FAR, CARE),
         (table(0.0, -0.1), "It is open whether the data favour a or b"),
         (table(0.0, -0.1, error=0.01), "The data favour a over b"),

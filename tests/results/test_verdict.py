@@ -14,7 +14,7 @@ from pymc_bdmc.results.consistency import check_model
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
 from tests.call.test_systems import TwoSpins
-from tests.results.trees import BETAS, runs
+from tests.results.trees import BETAS, particles, runs
 
 
 def test_total_variation_is_that_of_the_worst_pair():
@@ -170,8 +170,7 @@ def test_a_part_that_forward_runs_miss_is_told(path, effects, remedy):
 def test_runs_that_end_in_different_places_are_told(apart):
     dt = good()
     x = np.random.default_rng(7).normal(size=(16, 32)) + apart * (np.arange(16) % 2)[:, None]
-    dims = "chain", "particle"
-    dt["particles"] = xr.Dataset({"x": (dims, x)}, {"bdmc_weight": (dims, 0 * x + 1 / x.size)})
+    dt["particles"] = particles(x=x)
     found = bdmc.verdict(dt)
     assert found.status == ("open" if apart else "good")
     assert ("so that every run reaches all of these places" in found.text) == (apart > 0)

@@ -58,25 +58,23 @@ def given(x):
     return draws_of({"x": ["x_dim_0"]}, x=x.reshape(4, -1, SIZE))
 
 
-MODES = WIDE, NARROW = (-4.0, 1.0, 0.3), (4.0, 0.3, 0.7)
+WIDE, NARROW = (-4.0, 1.0, 0.3), (4.0, 0.3, 0.7)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return mixture(WIDE, NARROW)
+MODEL = mixture(WIDE, NARROW)
 
 
-def test_the_side_that_misses_a_mode_is_named_and_not_the_other(model):
+def test_the_side_that_misses_a_mode_is_named_and_not_the_other():
     rng = np.random.default_rng(1)
     log_ml, x = drawn(rng, 400, WIDE, NARROW)
     part, of_part = drawn(rng, 400, WIDE)
     with interpreted():
-        found = bdmc.agreement(run_of(part, of_part[:256], rng), given(x), model=model)
+        found = bdmc.agreement(run_of(part, of_part[:256], rng), given(x), model=MODEL)
     assert found.status == "open"
     assert 0.3 * (log_ml - part) < found.too_low < log_ml - part
     assert "it is the run that is wrong" in found.text
     with interpreted():
-        found = bdmc.agreement(run_of(log_ml, x[:256], rng), given(of_part), model=model)
+        found = bdmc.agreement(run_of(log_ml, x[:256], rng), given(of_part), model=MODEL)
     assert found.status == "bad"
     assert found.too_low == 0
     assert "They have nothing where at least" in found.text
@@ -98,7 +96,7 @@ def test_a_chain_stuck_at_a_narrow_peak_refutes_the_run_only_if_the_peak_has_mas
     assert (found.too_low > 0) == missed
 
 
-def test_sides_that_are_right_are_seldom_named(model):
+def test_sides_that_are_right_are_seldom_named():
     """By both tests of 4 runs, α = 1e-4. Twin: draws that miss a fifth.
 
     The twin is named if 2 of 4 runs name it; in 60 runs, all did.
@@ -108,7 +106,7 @@ def test_sides_that_are_right_are_seldom_named(model):
     def is_named(dt, x):
         elements, log_weights = paired_elements(dt, given(x)), dt["real"]["log_weight"].values
         with interpreted():
-            return any(missed_shares(elements, model, log_weights, (len(x), 256)))
+            return any(missed_shares(elements, MODEL, log_weights, (len(x), 256)))
 
     for _ in range(4):
         dt = run_of(*drawn(rng, 256, WIDE, NARROW), rng)
@@ -131,12 +129,12 @@ def test_nothing_is_said_of_discrete_variables_or_without_runs():
     assert missed_shares(elements, model, np.zeros(16), (1000, 512)) == (0, 0)
 
 
-def test_the_remedy_for_a_run_that_misses_a_mode_works(model):
+def test_the_remedy_for_a_run_that_misses_a_mode_works():
     """Its log ML is withheld: a fit finds one mode; a path from a fit to the draws has both."""
     log_ml, x = drawn(np.random.default_rng(6), 400, WIDE, NARROW)
     idata = given(x)
     options = dict(simulate=None, chains=16, random_seed=1, cores=1, progressbar=False)
-    dt = pm.sample_bdmc(model, path="fitted", temperatures=30, posterior=idata, **options)
+    dt = pm.sample_bdmc(MODEL, path="fitted", temperatures=30, posterior=idata, **options)
     assert not bdmc.log_ml(dt).valid
     assert np.isnan(dt.attrs["log_ml"])
     assert np.isnan(dt["sample_stats"]["log_marginal_likelihood"]).all()
@@ -148,6 +146,6 @@ def test_the_remedy_for_a_run_that_misses_a_mode_works(model):
     [remedy] = re.findall(r"Next: .* draws: (.*)\.", found.text)
     assert any(remedy in doubt for doubt in bdmc.diagnose(dt))
     ways = eval(f"dict({remedy})", {"bdmc": bdmc, "idata": idata})
-    again = bdmc.log_ml(pm.sample_bdmc(model, **ways, **options))
+    again = bdmc.log_ml(pm.sample_bdmc(MODEL, **ways, **options))
     assert again.valid
     assert abs(again.value - log_ml) < 4 * again.error

@@ -51,6 +51,28 @@ def result(log_ml=0.0, n=200, sd=0.2, seed=0, **observed):
     return dt
 
 
+def particles(weights=None, dims=None, **values):
+    """Particles by (chain, particle), of equal weights if none are given.
+
+    Other dimensions of a variable are those in `dims`, or have names of their own.
+    """
+    shape = next(iter(values.values())).shape[:2]
+    weights = np.ones(shape) if weights is None else weights
+    named = {
+        name: (dims or {}).get(name, [f"{name}_dim_{i}" for i in range(x.ndim - 2)])
+        for name, x in values.items()
+    }
+    return xr.Dataset(
+        {name: (("chain", "particle", *named[name]), x) for name, x in values.items()},
+        {
+            "chain": range(shape[0]),
+            "particle": range(shape[1]),
+            "bdmc_weight": (("chain", "particle"), weights / weights.sum()),
+        },
+        {"free_variables": list(values)},
+    )
+
+
 def exact_result(model, log_ml, sd=0.02, seed=0, **draws):
     """Sixteen runs on the real data of a model, which ended in these draws from its posterior.
 
@@ -60,14 +82,9 @@ def exact_result(model, log_ml, sd=0.02, seed=0, **draws):
     dt = tree(real=log_weights)
     dt["real"] = dt["real"].dataset.assign_coords(beta=BETAS)
     values = {name: x.reshape(16, -1, *x.shape[1:]) for name, x in draws.items()}
-    n, dims = next(iter(values.values())).shape[1], ("chain", "particle")
-    particles = {
-        name: ((*dims, *(f"{name}_dim_{i}" for i in range(x.ndim - 2))), x)
-        for name, x in values.items()
-    }
-    weights = dims, np.repeat(softmax(log_weights)[:, None] / n, n, axis=1)
-    names = {"free_variables": list(values)}
-    dt["particles"] = xr.Dataset(particles, {"bdmc_weight": weights}, names)
+    n = next(iter(values.values())).shape[1]
+    weights = np.repeat(softmax(log_weights)[:, None], n, axis=1)
+    dt["particles"] = particles(weights, **values)
     observed = {rv.name: model.rvs_to_values[rv].data for rv in model.observed_RVs}
     dt["observed_data"] = xr.Dataset(
         {name: ([f"{name}_dim_{i}" for i in range(y.ndim)], y) for name, y in observed.items()}
