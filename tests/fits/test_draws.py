@@ -28,7 +28,7 @@ from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
 FORWARD, REVERSE = Direction
-RUNS, N = 1000, 3
+RUNS, N = 500, 3
 
 
 def round_fit(place, scale=1.0, dof=None):

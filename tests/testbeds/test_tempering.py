@@ -82,7 +82,7 @@ def test_compiled_draws_are_of_their_temperature():
     """Mean ℓ at each β is the slope of the exact log Z. Twin: β in the opposite order."""
     model, betas = repeated_normal(), np.array([0.0, 0.1, 0.4, 1.0])
     y = model.rvs_to_values[model["y"]].eval()
-    dt = bdmc.temper(model, temperatures=betas, draws=300, random_seed=3, progressbar=False)
+    dt = bdmc.temper(model, temperatures=betas, draws=150, random_seed=3, progressbar=False)
 
     def exact(beta):
         variance = 1 / (1 / 4 + y.size * beta)
