@@ -65,15 +65,15 @@ ESTIMATED = [("low rank", "Chib-Murray-Salakhutdinov")]
 def test_estimators_of_z_or_of_its_reciprocal_are_unbiased(kind, name):
     problem, log_z = solution(kind)
     sign = UNBIASED[name]
-    found = sign * estimates(ESTIMATORS[name].estimate, problem, 8, 1000)
+    found = sign * estimates(ESTIMATORS[name].estimate, problem, 8, 400)
 
     def z(answer):
         x = np.exp(found - sign * answer)
         return (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(x.size))
 
     assert abs(z(log_z)) < Z
-    # Broken twin: half a nat beside
-    assert abs(z(log_z + 0.5)) > Z
+    # Broken twin: a fifth of a nat beside
+    assert abs(z(log_z + 0.2)) > Z
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,8 @@ def test_bic():
 def test_a_race():
     problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
     entrants = ESTIMATORS | {"none": Estimator(lambda problem, budget, rng: (0.0, 1), np.mean)}
-    options = {"budgets": [10, 40], "trials": 3, "random_seed": 1}
+    truth = factor_models.anneal(problem, random_seed=1, progressbar=False)
+    options = {"truth": truth, "budgets": [10, 40], "trials": 3, "random_seed": 1}
     result = factor_models.race(problem, entrants, **options)
     table = factor_models.standings(result)
     assert len(table) == 2 * len(entrants)
