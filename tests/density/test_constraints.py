@@ -22,11 +22,11 @@ from tests.models import SIGMAS
 
 
 @cache
-def mixture():
-    """Mixture of three ordered components with one observation, in which labels do not matter."""
+def components():
+    """Three ordered components with one observation, in which labels do not matter."""
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 1, shape=3, transform=ordered, initval=[-1, 0, 1])
-        pm.Mixture("y", np.ones(3) / 3, pm.Normal.dist(mu, 1), observed=[0.7])
+        pm.Normal("y", mu.sum(), 1, observed=0.7)
     return model
 
 
@@ -36,8 +36,8 @@ def test_log_ml_of_ordered_components_includes_the_probability_of_the_order():
     P(S) = 1/6 is known well: with one accepted draw a chain, the error of its log is 0.2.
     """
     options = {"path": "prior", "step": "metropolis", "chains": 24, "cores": 1}
-    dt = pm.sample_bdmc(mixture(), simulate=None, random_seed=1, progressbar=False, **options)
-    found, right = bdmc.log_ml(dt), stats.norm.logpdf(0.7, 0, np.sqrt(2))
+    dt = pm.sample_bdmc(components(), simulate=None, random_seed=1, progressbar=False, **options)
+    found, right = bdmc.log_ml(dt), stats.norm.logpdf(0.7, 0, 2)
     assert abs(found.value - right + np.log(6)) < SIGMAS * found.error
     assert abs(found.value - right) > SIGMAS * found.error
     assert "mu is ordered" in found.notes
@@ -104,7 +104,7 @@ def test_draws_in_vain_end_by_ctrl_c():
 
 def test_trials_go_on_from_batch_to_batch():
     """Geometric with P = 1/6: mean and P(1), α = 6e-5 each; a count anew in each batch fails."""
-    engine = CompiledEngine(TemperedDensity(mixture()), "metropolis")
+    engine = CompiledEngine(TemperedDensity(components()), "metropolis")
 
     def z(trials):
         mean = (trials.mean() - 6) / np.sqrt(30 / len(trials))

@@ -11,6 +11,7 @@ from pymc_bdmc.engines.compiled import CompiledEngine
 from pymc_bdmc.kernels.state import evaluate, make_state
 from pymc_bdmc.simulations import FromPosterior, FromPrior
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 PRIOR, CHANCES, TRIALS, SEEN = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.5, 0.9]), 3, 2
 LIKELIHOOD = stats.binom.pmf(np.arange(TRIALS + 1), TRIALS, CHANCES[:, None])
 """p(y | state), shape (states, values of y)."""

@@ -17,29 +17,22 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.density import compiled as compiling
 from pymc_bdmc.density.compiled import JittedDensity, NotJittable
 from pymc_bdmc.density.tempered import TemperedDensity
-from tests.models import interpreted
 
 
-def test_jitted_density_equals_the_graph():
+def test_a_point_is_one_vector_with_discrete_elements_last():
     with pm.Model() as model:
-        k = pm.Poisson("k", 3.0)
-        s = pm.HalfCauchy("s", 2.0)
-        c = pm.Categorical("c", [0.2, 0.3, 0.5], shape=2)
-        pm.Normal("y", k + c.sum(), s, observed=[1.0, 2.5])
+        pm.Poisson("k", 3.0)
+        pm.HalfCauchy("s", 2.0)
+        pm.Categorical("c", [0.2, 0.3, 0.5], shape=2)
     density = TemperedDensity(model)
     flat = JittedDensity(density)
     assert flat.n_continuous == 1
     assert flat.categories.tolist() == [0, 3, 3]
-    rng = np.random.default_rng(1)
-    for _ in range(2):
-        with interpreted():
-            point, _ = density.draw_prior(rng)
-            from_graph = density.terms(point, density.data)
-        np.testing.assert_allclose(flat(point, density.data), from_graph, rtol=1e-12)
-        again = flat.unravel(flat.ravel(point))
-        for name, value in point.items():
-            assert again[name].dtype == value.dtype
-            np.testing.assert_array_equal(again[name], value)
+    point = density.prior.draw()[0]
+    again = flat.unravel(flat.ravel(point))
+    for name, value in point.items():
+        assert again[name].dtype == value.dtype
+        np.testing.assert_array_equal(again[name], value)
 
 
 def test_another_linker_is_no_crash(monkeypatch):
@@ -132,14 +125,14 @@ def test_memory_does_not_grow_with_calls():
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
-    before = None
-    for seed in range(16):
-        if seed == 4:
+    before, options = None, {"path": "prior", "chains": 2, "particles": 1, "temperatures": 5}
+    for seed in range(8):
+        if seed == 3:
             before = resident_megabytes()
         model, simulate = normal_mean(y=(seed, 1.0)), bdmc.FromPrior(1)
-        options = {"chains": 2, "temperatures": 5, "cores": 1, "progressbar": False}
-        bdmc.sample_bdmc(model, simulate=simulate, random_seed=seed, **options)
-    assert resident_megabytes() - before < 6
+        options |= {"random_seed": seed, "cores": 1, "progressbar": False}
+        bdmc.sample_bdmc(model, simulate=simulate, **options)
+    assert resident_megabytes() - before < 4
 
 
 def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):

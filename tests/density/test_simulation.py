@@ -17,7 +17,7 @@ from pymc_bdmc.simulations import (
     default_hyperparameters,
 )
 from tests.density.short import QUICK, density_of
-from tests.models import eight_schools
+from tests.models import eight_schools, repeated_normal
 
 Y = np.array([4.0, 5.5, 4.5])
 
@@ -237,11 +237,9 @@ def test_matched_data_of_any_shape_and_scale(observed):
 
 
 def test_a_result_is_certified_and_says_how_near_it_came(tmp_path):
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, 10), observed=[6.0, 7.0])
     dt = pm.sample_bdmc(
-        model, simulate=Matched(draws=50, datasets=2), path="prior", chains=8, particles=1,
-        temperatures=5, random_seed=1, cores=1, progressbar=False,
+        repeated_normal(), simulate=Matched(draws=50, datasets=2), path="prior", chains=8,
+        particles=1, temperatures=5, random_seed=1, cores=1, progressbar=False,
     )  # fmt: skip
     assert dt.attrs["simulate"] == "matched"
     assert np.isfinite(bdmc.certified(dt).loc["simulated", "upper"]).all()
