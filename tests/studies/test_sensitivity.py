@@ -82,7 +82,7 @@ def test_four_decades_of_prior_scale(table):
 
 def test_both_ends_are_checked_and_the_cost_is_told_and_cores_do_not_matter(result, table):
     fresh = table["fresh_log_ml"].notna()
-    assert table["how"].tolist()[1:] == ["run", "reweighed", "reweighed, checked"]
+    assert table["how"].tolist() == ["fresh run", "run", "reweighed", "reweighed, checked"]
     assert fresh.tolist() == [True, False, False, True]
     assert ((table[["gradient_evaluations", "seconds"]] > 0).all(axis=1) == fresh).all()
     again = bdmc.sensitivity(result, normal, SCALES[:2], **OPTIONS | {"cores": 2})
