@@ -19,6 +19,7 @@ from pymc_bdmc.run.workers import Workers
 from tests.call.test_sampling import QUICK, SMALL, normal_model
 from tests.models import hard_constraint, rates
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 REAL, PRIOR = {"simulate": None}, {"simulate": "prior"}
 
 

@@ -19,6 +19,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.simulations import joint_draws
 from tests.models import SIGMAS
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 QUIET = {"random_seed": 1, "cores": 1, "progressbar": False}
 PYTHON = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(3)
