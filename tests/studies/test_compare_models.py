@@ -27,8 +27,9 @@ def log_ml(scale):
     return stats.multivariate_normal.logpdf(Y, np.zeros(4), np.eye(4) + scale**2)
 
 
-SCALES = {"one": 2.0, "near": 2.0, "wide": 60.0}
-ONE, WIDE = normal(2.0), normal(60.0)
+# Integers where others have them, so that they share a compiled density
+SCALES = {"one": 2, "near": 2, "wide": 60.0}
+ONE, WIDE = normal(2), normal(60.0)
 MODELS = {"one": ONE, "near": ONE, "wide": WIDE}
 SMALL = {"particles": 4, "temperatures": 40, "path": "prior", "chains": 32}
 
@@ -92,7 +93,7 @@ TWO = {"a": ONE, "b": WIDE}
         (TWO, {"simulate": None}, "simulate: compare_models makes its own runs"),
         (TWO, {"draws": 1000}, "draws: sample_bdmc has no such argument"),
         (TWO | {"b": xr.DataTree()}, {}, r"\['b'\] are results; bdmc.compare compares those"),
-        (TWO | {"b": normal(2.0, Y + 1)}, SMALL | OPTIONS, "its data are not those of a"),
+        (TWO | {"b": normal(2, Y + 1)}, SMALL | OPTIONS, "its data are not those of a"),
     ],
 )
 def test_bad_input_is_named(models, options, message):
