@@ -138,6 +138,12 @@ FAULTS = [
         "np.linalg.slogdet(root)[1] + n * log_s", "np.linalg.slogdet(root)[1] + (n - 1) * log_s",
         "fits/test_draws.py",
     ),
+    Fault(
+        "a skewed block has the density of its lower half", "reference/blocks.py",
+        "np.log(2 * factor[sparsity.starts[e]] / (below + above))",
+        "np.log(factor[sparsity.starts[e]] / below)",
+        "reference/test_blocks.py",
+    ),
     # estimators
     Fault(
         "BAR ignores unequal numbers of runs", "estimators/bar.py",
@@ -189,6 +195,26 @@ FAULTS = [
         "a store takes runs of another call for its own", "call/store.py",
         "digest(f\"{self._call} {inputs}\")", "digest(inputs[:0])",
         "call/test_store.py",
+    ),
+    Fault(
+        "bridge sampling adds a density to its mirror image", "results/bridge.py",
+        "log_joint(2 * centre - thetas)) - np.log(2)", "log_joint(2 * centre - thetas))",
+        "results/test_bridge.py",
+    ),
+    Fault(
+        "bridge sampling takes draws as independent", "results/bridge.py",
+        "relative.var(ddof=1)) / size", "relative.var(ddof=1)) / n",
+        "results/test_bridge.py",
+    ),
+    Fault(
+        "the Bayes factor of a statement is its odds", "results/hypothesis.py",
+        "float(logs[1] - logs[0])", "float(logs[1])",
+        "results/test_hypothesis.py",
+    ),
+    Fault(
+        "models have equal numbers of averaged draws", "studies/averaged.py",
+        "np.cumsum(probability) * n", "np.cumsum(np.full(len(sizes), n / len(sizes)))",
+        "studies/test_averaged.py",
     ),
     # checks of other samplers, and lattices
     Fault(
