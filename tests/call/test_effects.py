@@ -74,7 +74,7 @@ FAMILIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_ml_is_right_by_default_and_on_the_real_data_alone(family):
-    """α = 6e-5 each; the verdict by default is good. The quick form is that on pumps."""
+    """α = 6e-5 each; the verdict by default is good. The quick form is test_rates_are_weighed."""
     prior, quantiles_at, (rows, log_likelihood) = FAMILIES[family]
     with pm.Model() as model:
         rows(prior(pm.HalfNormal("scale", 1)))
