@@ -31,7 +31,7 @@ from pymc_bdmc.reference.student import Reference, make_reference, mix_reference
 
 MOST_COLUMNS = 500
 """Most differences of gradients that give a precision of x. Chosen: with 300, a fit finds log ML
-where annealed runs do not, in at most twice their time."""
+where annealed runs do not, in a quarter of their time to two and a half times as long."""
 MANY_LATENT = 50
 """Latent variables from which normal ones that join all others become parameters. Chosen: with
 fewer, joint draws of all are even enough."""
