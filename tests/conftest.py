@@ -21,11 +21,6 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
-def pytest_sessionfinish():
-    """Spare the end of the run from looking for garbage in all that is left."""
-    gc.freeze()
-
-
 @pytest.fixture(scope="session")
 def reference_data() -> Path:
     """Folder of published data, which lies beside the checkout if at all."""
