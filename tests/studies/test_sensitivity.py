@@ -60,11 +60,22 @@ def table(result):
     return bdmc.sensitivity(result, normal, SCALES, **OPTIONS)
 
 
+def with_cost(dt):
+    dt["real"].attrs["gradient_evaluations"] = 10
+    dt.attrs |= {"sampling_time": 1.0, "preparation_time": 1.0}
+    return dt
+
+
+def exact_uniform(upper):
+    mean, sd = Y.mean(), np.sqrt(1 / 4)
+    law = stats.truncnorm(-mean / sd, (upper - mean) / sd, mean, sd)
+    x = law.rvs(1024, random_state=1)
+    return with_cost(exact_result(uniform(upper), log_ml_uniform(upper), x=x))
+
+
 @pytest.fixture(scope="module")
 def of_uniform():
-    mean, sd = Y.mean(), np.sqrt(1 / 4)
-    law = stats.truncnorm(-mean / sd, (1 - mean) / sd, mean, sd)
-    return exact_result(uniform(1.0), log_ml_uniform(1.0), x=law.rvs(1024, random_state=1))
+    return exact_uniform(1.0)
 
 
 def test_four_decades_of_prior_scale(table):
@@ -92,11 +103,14 @@ def test_both_ends_are_checked_and_the_cost_is_told_and_cores_do_not_matter(resu
 
 def test_a_support_that_grows_gets_a_fresh_run(of_uniform, monkeypatch):
     """The broken twin does not notice: weights look perfect, and the answer is wrong."""
+    monkeypatch.setattr(module, "real_run", lambda *_, **__: exact_uniform(2.0))
+    last = bdmc.sensitivity(of_uniform, uniform, [1.0, 2.0], **OPTIONS).loc[2.0]
+    assert last["how"] == "fresh run"
+    assert last["reason"].startswith("the support grows: x = ")
+    assert abs(last["log_ml"] - log_ml_uniform(2.0)) < SIGMAS * last["error"]
     particles = Reweighting(of_uniform, uniform(1.0), "test")
     assert particles.to(uniform(1.0)).is_same
-    found = particles.to(uniform(2.0)).log_ml
-    assert not found.valid
-    assert module._doubt(found, 0.1).startswith("the support grows: x = ")
+    assert not particles.to(uniform(2.0)).log_ml.valid
     monkeypatch.setattr(reweighting, "support_beyond", lambda *_: "")
     point = particles.to(uniform(2.0))
     assert point.log_ml.valid
@@ -204,10 +218,7 @@ FRESH, BASE = (Estimate(value, 0.1, "forward average", True, "") for value in (-
 def fresh_run(monkeypatch):
     """A result of a fresh run, whose log ML is taken to be −2."""
     monkeypatch.setattr(module, "recommended_log_ml", lambda dt: FRESH)
-    dt = tree(real=np.linspace(-2.1, -1.9, 16))
-    dt["real"].attrs["gradient_evaluations"] = 10
-    dt.attrs |= {"sampling_time": 1.0, "preparation_time": 1.0}
-    return dt
+    return with_cost(tree(real=np.linspace(-2.1, -1.9, 16)))
 
 
 def test_fresh_runs_go_inwards_until_both_ways_agree(fresh_run):
