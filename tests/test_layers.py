@@ -118,18 +118,20 @@ def test_imports_wait_until_something_needs_them():
     """The package loads no library of plots and nothing slow that few functions need.
 
     `pm.sample_bdmc` is there if the package comes first, and survives a reload of either package.
+    PyMC's handler shows a line of the log once.
     """
     program = (
         "import importlib, sys, pymc_bdmc; print(*sys.modules); import pymc\n"
         "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
         "importlib.reload(pymc_bdmc); importlib.reload(pymc)\n"
         "importlib.reload(pymc_bdmc)\n"
-        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc"
+        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
+        "pymc_bdmc.base.logger('pymc_bdmc.call').info('told')"
     )
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     absent = {"arviz_plots", "arviz_stats", "matplotlib", "scipy.stats"}
     assert not absent & set(child.stdout.decode().split())
-    assert not child.stderr
+    assert child.stderr == b"told\n"
 
 
 def test_public_names_are_listed_and_found():
