@@ -160,7 +160,7 @@ def test_kernels_stay_where_the_density_is_a_number(name):
     [
         (
             "hmc",
-            1000,
+            1500,
             [
                 "wrong acceptance",
                 "missing half step",
@@ -168,7 +168,7 @@ def test_kernels_stay_where_the_density_is_a_number(name):
                 "adaptation leaking",
             ],
         ),
-        ("autostep", 3000, ["error of the other sign"]),
+        ("autostep", 4500, ["error of the other sign"]),
         ("nuts", 500, ["inverse weight of a candidate", "subtree without a weight"]),
         ("metropolis", 1000, ["lenient walk"]),
         ("prior_move", 2000, ["draws accepted too often"]),
