@@ -149,11 +149,11 @@ def test_normal_variables_alone_are_weighed():
 def test_parameters_are_drawn_where_the_weights_are(monkeypatch):
     """Laplace approximations of a hundred uneven rates are off by a little each.
 
-    The variance of weights was 0.5 at two seeds, and 9 and 33 in the twin, which stays.
+    Over 7 seeds the variance of weights was 0.5 to 2.8, and 8 to 33 in the twin, which stays.
     """
     rng = np.random.default_rng(1)
     engine = CompiledEngine(TemperedDensity(rates(rng.poisson(3 * rng.gamma(0.3, 2, 100)))))
     task = FitTask(engine.density.data, np.random.SeedSequence(1))
-    assert engine.fit(task).variance < 2
+    assert engine.fit(task).variance < 5
     monkeypatch.setattr(fitting.Fitting, "_recentred", lambda self, drawn: drawn)
-    assert engine.fit(task).variance > 2
+    assert engine.fit(task).variance > 5
