@@ -132,7 +132,7 @@ def test_memory_does_not_grow_with_calls():
         model, simulate = normal_mean(y=(seed, 1.0)), bdmc.FromPrior(1)
         options |= {"random_seed": seed, "cores": 1, "progressbar": False}
         bdmc.sample_bdmc(model, simulate=simulate, **options)
-    assert resident_megabytes() - before < 4
+    assert resident_megabytes() - before < 2.5
 
 
 def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
