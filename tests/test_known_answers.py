@@ -36,7 +36,7 @@ FINE = {"temperatures": bdmc.schedules.power(500).betas, "chains": 64}
         (models.small_regression, None, FINE | {"step": "hmc"}),
         (models.small_regression, None, FINE | {"step": "nuts"}),
         (models.discrete_mixture, None, {"chains": 64}),
-        (lambda: models.missing_values(masked=True), None, {}),
+        (models.missing_values, None, {}),
         (models.random_trials, None, {"chains": 128}),
         (models.hard_constraint, None, {"chains": 128}),
         (schools, -31.311347, {"temperatures": 300}),

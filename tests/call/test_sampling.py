@@ -153,7 +153,7 @@ def test_a_quiet_call_says_nothing(caplog, capsys):
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 def test_the_posterior_belongs_to_the_real_data():
     """Imputed values stand between the real ones, although simulated data came last."""
-    model, _ = missing_values(masked=True)
+    model, _ = missing_values()
     dt = pm.sample_bdmc(model, **QUICK)
     assert (dt["posterior"]["y"][..., [0, 1, 3]] == [0.2, 1.1, 0.7]).all()
 
