@@ -1,8 +1,8 @@
 """E_f[w] = Z, E_r[1/w] = 1/Z and Crooks' relation, with broken twins; at 10^5 chains if slow.
 
-The kernels are Gibbs moves in NumPy, and PyMC's step methods if slow. Starts are drawn here,
-exactly, by enumeration. A test passes within 3 standard errors (α = 2.7e-3 a comparison, seeded);
-its twins must exceed them, and are expected 4 or more away at 5,000 chains (power 84 %).
+The kernels are moves in NumPy that are far from reversible, and PyMC's step methods if slow. Starts
+are drawn here, exactly, by enumeration. A test passes within 3 standard errors (α = 2.7e-3 a
+comparison, seeded); its twins must exceed them, and are 13 or more away with 8 other seeds.
 """
 
 import numpy as np
@@ -69,31 +69,29 @@ class System:
         return np.array([run.log_likelihood for run in runs])
 
 
-class Gibbs:
-    """Draws of b and of c from their exact conditional distributions."""
+class Rotation:
+    """Moves that shift a uniform place within the share of a state, and are far from reversible."""
 
-    def __init__(self, system, names="bc"):
-        self.system, self.names = system, names
-        log_f = [system.log_prior + beta * system.ells for beta in system.betas]
-        self.of_b, self.of_c = (
-            np.cumsum([softmax(each, axis=i) for each in log_f], axis=1 + i) for i in range(2)
-        )
+    def __init__(self, system, shift=0.2):
+        self.system, self.shift = system, shift
+        log_f = [(system.log_prior + beta * system.ells).ravel() for beta in system.betas]
+        self.ends = np.cumsum([softmax(each) for each in log_f], axis=1)
 
     def reset(self, rng):
         self.rng = rng
 
     def reversal(self):
-        return Gibbs(self.system, self.names[::-1])
+        return Rotation(self.system, -self.shift)
 
     def step(self, t, point):
-        for name in self.names:
-            edges = self.of_b[t][:, point["c"]] if name == "b" else self.of_c[t][point["b"]]
-            point = point | {name: np.searchsorted(edges, self.rng.random())}
-        return point, Move(1.0, False, 0)
+        low, high = np.append(0, self.ends[t])[3 * point["b"] + point["c"] :][:2]
+        place = (self.rng.uniform(low, high) + self.shift) % 1
+        b, c = divmod(np.searchsorted(self.ends[t], place), 3)
+        return point | {"b": b, "c": c}, Move(1.0, False, 0)
 
 
 def in_numpy(system):
-    return Gibbs(system), lambda point: system.ells[point["b"], point["c"]]
+    return Rotation(system), lambda point: system.ells[point["b"], point["c"]]
 
 
 def by_step_methods(system):
@@ -147,7 +145,7 @@ def assert_identities(system, forward, reverse):
 
 @pytest.mark.parametrize(
     ("make_kernel", "n"),
-    [(in_numpy, 5_000), pytest.param(by_step_methods, 100_000, marks=pytest.mark.slow)],
+    [(in_numpy, 2_000), pytest.param(by_step_methods, 100_000, marks=pytest.mark.slow)],
 )
 def test_identities(make_kernel, n):
     """Twins: weights on the other side of the moves; unreversed kernels, which unbiasedness does
