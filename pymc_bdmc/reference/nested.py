@@ -270,8 +270,8 @@ class NestedReference(NamedTuple):
             thetas = np.empty((n, 2, d + len(self.others)))
             thetas[:, :, self.others] = psis[:, None]
             thetas[:, :, self.latent] = modes[:, None] + reach * np.stack([-move, move], axis=1)
-            found = by_block(thetas.reshape(2 * n, -1)).reshape(n, 2, -1)
-            return found[:, :, blocks.of_latent]
+            found = by_block(thetas.reshape(-1, thetas.shape[-1]))
+            return found[:, blocks.of_latent].reshape(n, 2, d)
 
         goal, top = np.sqrt(DROP), heights(0.0)
         found, before, near = *np.zeros((2, n, 2, d)), 0.0

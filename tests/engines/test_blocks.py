@@ -113,15 +113,19 @@ def test_rates_near_0_are_drawn_with_two_scales(monkeypatch):
     assert "in tails of latent variables that no draw reaches" in engine.fit(task).reason
 
 
-def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it():
-    """Log ML by quadrature over the scale and each effect; α = 6e-5."""
+@pytest.mark.parametrize(("noise", "may_be_short"), [(0.1, False), (0.5, True)])
+def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it(noise, may_be_short):
+    """Log ML by quadrature over the scale and each effect; α = 6e-5.
+
+    With more noise, every second data set of this kind gets weights with too heavy a tail.
+    """
     rng = np.random.default_rng(202)
-    y = rng.normal(0.3 * rng.standard_t(2, 15), 0.1)
+    y = rng.normal(0.3 * rng.standard_t(2, 15), noise)
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
-        pm.Normal("y", pm.StudentT("x", nu=2, mu=0, sigma=scale, shape=15), 0.1, observed=y)
+        pm.Normal("y", pm.StudentT("x", nu=2, mu=0, sigma=scale, shape=15), noise, observed=y)
     x, log_scales = np.linspace(-30, 30, 8001), np.linspace(-5, 2, 50)
-    log_likelihood = norm.logpdf(y[:, None], x, 0.1)
+    log_likelihood = norm.logpdf(y[:, None], x, noise)
     log_f = [
         (logsumexp(t.logpdf(x, 2, 0, s) + log_likelihood, axis=1) + np.log(x[1] - x[0])).sum()
         + np.log(2 * norm.pdf(s) * s)
@@ -131,8 +135,11 @@ def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it():
     options = {"simulate": None, "random_seed": 202, "cores": 1, "progressbar": False}
     dt = pm.sample_bdmc(model, **options)
     found = bdmc.log_ml(dt)
-    assert found.valid
-    assert abs(found.value - log_ml) < SIGMAS * found.error < 0.5
+    if found.valid:
+        assert abs(found.value - log_ml) < SIGMAS * found.error < 0.5
+    else:
+        assert may_be_short
+        assert "too little mass in part of the posterior" in found.reason
 
 
 def test_normal_variables_alone_are_weighed():

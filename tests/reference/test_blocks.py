@@ -52,6 +52,7 @@ def test_weights_average_to_z_and_to_its_inverse(of_latent, draws, is_skewed):
     states = density.draw(N, rng)
     inverse = np.exp(r.log_density(states, density, rng) - density.slopes(states)[0])
     assert abs(z_of(inverse, 1)) < SIGMAS
+    assert r.log_density(states[:0], density, rng).shape == (0,)
 
 
 def test_blocks_that_are_not_chosen_by_weight_are_exposed(monkeypatch):
