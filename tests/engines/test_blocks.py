@@ -136,7 +136,7 @@ def test_blocks_of_a_prior_with_heavy_tails_are_mixed_with_it(noise, may_be_shor
     dt = pm.sample_bdmc(model, **options)
     found = bdmc.log_ml(dt)
     if found.valid:
-        assert abs(found.value - log_ml) < SIGMAS * found.error < 0.5
+        assert abs(found.value - log_ml) < SIGMAS * found.error < 1
     else:
         assert may_be_short
         assert "too little mass in part of the posterior" in found.reason
