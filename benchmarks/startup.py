@@ -2,7 +2,7 @@
 
 Every process is one of its own, and medians of three are printed. A cold process has empty caches,
 as after an installation; a warm one finds what the cold one compiled. Data are simulated from the
-prior, and T = 200. `--docs` puts the tables on the page.
+prior. `--docs` puts the tables on the page.
 """
 
 import json
@@ -61,8 +61,7 @@ def coin():
 model, calls = MODEL, []
 for _ in range(2):
     cpu, wall = time.process_time(), time.perf_counter()
-    dt = pm.sample_bdmc(model, simulate="prior", temperatures=200, random_seed=1, cores=2,
-                        progressbar=False)
+    dt = pm.sample_bdmc(model, simulate="prior", random_seed=1, cores=2, progressbar=False)
     calls.append(dict(cpu=time.process_time() - cpu, wall=time.perf_counter() - wall,
                       preparation=dt.attrs["preparation_time"]))
 imports = [pymc - started, package - pymc]
@@ -122,9 +121,10 @@ def main() -> None:
     head = ["model", "call", "CPU, s", "wall, s", "preparation, ms"]
     publish(
         "Start-up",
-        "Calls on two threads, without imports: medians over three models. The preparation ends "
-        "when the first pilot begins. A cold process has empty caches; a warm one has those of the "
-        f"cold one. `import pymc` takes {pymc:.2f} s, and `import pymc_bdmc` {package:.2f} s more.",
+        "Calls on two threads that need no annealing, without imports: medians over three models. "
+        "The preparation ends when the first runs begin. A cold process has empty caches; a warm "
+        f"one has those of the cold one. `import pymc` takes {pymc:.2f} s, and `import pymc_bdmc` "
+        f"{package:.2f} s more.",
         table(["call", *head[2:]], in_the_middle(rows)),
         all_rows("startup", head, rows),
     )
