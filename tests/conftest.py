@@ -1,6 +1,7 @@
 """What all tests share: a folder of reference data, and results that are made once."""
 
 import gc
+import logging
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 # PyMC and the package are imported by fixtures, since the process that starts workers needs none.
 os.environ["MPLBACKEND"] = "Agg"
+logging.getLogger("pymc").setLevel("INFO")  # as PyMC sets it, unless it finds handlers of pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 
 

@@ -140,7 +140,6 @@ def test_hyperparameters_are_logged_and_recorded(caplog):
 
 def test_a_quiet_call_says_nothing(caplog, capsys):
     """Twin: the same call, by another name and with a progress bar, logs by module."""
-    caplog.set_level(logging.INFO, logger="pymc")
     pm.sample_bdmc(normal_model(), **QUICK | {"quiet": True})
     assert not caplog.records
     dt = bdmc.sample(normal_model(), **QUICK | {"progressbar": "combined"})
