@@ -1,7 +1,6 @@
 """What all tests share: a folder of reference data, and results that are made once."""
 
 import gc
-import logging
 import os
 import signal
 import threading
@@ -9,11 +8,15 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import matplotlib
+import pymc as pm
 import pytest
 
-# PyMC and the package are imported by fixtures, since the process that starts workers needs none.
-os.environ["MPLBACKEND"] = "Agg"
-logging.getLogger("pymc").setLevel("INFO")  # as PyMC sets it, unless it finds handlers of pytest
+import pymc_bdmc as bdmc
+from pymc_bdmc.call.options import Options
+from tests.models import eight_schools, interpreted
+
+matplotlib.use("Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 
 
@@ -36,10 +39,7 @@ def reference_data() -> Path:
 @pytest.fixture(scope="session")
 def schools_result():
     """Chains forward and reverse on two data sets, and forward on the real data."""
-    import pymc_bdmc as bdmc
-    from tests.models import eight_schools
-
-    return bdmc.sample_bdmc(
+    return pm.sample_bdmc(
         eight_schools(centred=False),
         chains=8,
         particles=1,
@@ -56,8 +56,6 @@ def schools_result():
 @pytest.fixture(scope="module")
 def quickly_compiled():
     """Densities of this module are interpreted: they take longer to compile than to run."""
-    from tests.models import interpreted
-
     with interpreted():
         yield
 
@@ -65,8 +63,6 @@ def quickly_compiled():
 @pytest.fixture
 def annealed(monkeypatch):
     """Calls with open options anneal, as they do where the posterior is far from a normal one."""
-    from pymc_bdmc.call.options import Options
-
     monkeypatch.setattr(Options, "may_skip_annealing", False)
 
 
