@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -20,8 +19,6 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.run import workers
 from pymc_bdmc.run.workers import open_workers
 from tests.call.test_sampling import normal_model
-
-ROOT = Path(workers.__file__).parents[1]
 
 
 class Sleep:
@@ -137,20 +134,8 @@ def test_the_second_ctrl_c_does_not_wait_for_threads(second):
     ended.set()
 
 
-ALONE = f"""
-import sys
-from types import ModuleType, SimpleNamespace
-import cloudpickle
-
-for name, path in ("pymc_bdmc", {str(ROOT)!r}), ("pymc_bdmc.run", {str(ROOT / "run")!r}):
-    sys.modules[name] = ModuleType(name)
-    sys.modules[name].__path__ = [path]
-sys.modules["pymc_bdmc.base.upstream"] = SimpleNamespace(dumps=cloudpickle.dumps)
-"""
-"""Workers without PyMC, which takes two seconds to import."""
-
 PARENT = """
-import multiprocessing, time
+import multiprocessing, sys, time
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.run.workers import open_workers
 
@@ -174,7 +159,7 @@ if __name__ == "__main__":
 def test_workers_end_with_a_killed_parent(tmp_path, method):
     """They hold its standard output open: it ends when the last of them is gone."""
     script = tmp_path / "parent.py"
-    script.write_text(ALONE + PARENT)
+    script.write_text(PARENT)
     parent = subprocess.Popen([sys.executable, script, method], stdout=subprocess.PIPE, text=True)
     assert parent.stdout.readline() == "at work\n"
     os.kill(parent.pid, signal.SIGKILL)
@@ -182,7 +167,7 @@ def test_workers_end_with_a_killed_parent(tmp_path, method):
 
 
 STARTING = """
-import multiprocessing, os, time
+import multiprocessing, os, sys, time
 from contextlib import suppress
 
 def sleep():
@@ -225,7 +210,7 @@ def test_ctrl_c_while_workers_start(tmp_path):
     One worker begins to import, and the other to unpickle the engine.
     """
     script = tmp_path / "starting.py"
-    script.write_text(ALONE + STARTING)
+    script.write_text(STARTING)
     command = [sys.executable, script, tmp_path / "first"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -8,14 +8,12 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.density.compiled import JittedDensity
-from pymc_bdmc.density.graph import INTERPRETED
+from pymc_bdmc.density.compiled import JittedDensity, call_density
 from pymc_bdmc.density.tempered import TemperedDensity
 from tests.engines.test_identities import assert_identities
 from tests.engines.test_populations import Enumerable, Transformed, log_weights
@@ -69,12 +67,13 @@ def test_what_lies_on_the_path():
     density = TemperedDensity(model)
     flat = JittedDensity(density, in_turn=True)
     theta, data = np.array([0.3, -1.2]), flat.ravel_data(density.data)
-    terms = pytensor.function(*flat._graph(gradient=False), mode=INTERPRETED)
+    nothing = np.empty((2, 2))
     y, z = density.data["y"], density.data["z"]
     apart = stats.dirichlet.logpdf(y.T, np.exp(theta)) + stats.norm.logpdf(z, theta.sum(), 2.0)
     prior = stats.norm.logpdf(theta).sum()
     for now, then in [(0, 1), (0, 0.2), (0.2, 0.5), (0.5, 0.6), (2 / 3, 1)]:
-        first, slope = terms(theta, data, np.array([now, then], float))
+        interval = np.array([now, then], float)
+        first, slope = call_density(flat.without_gradient, theta, data, interval, *nothing)
         for beta in (now, then):
             share = np.clip(3 * beta - np.arange(3), 0, 1)
             assert first + beta * slope == pytest.approx(prior + share @ apart)
