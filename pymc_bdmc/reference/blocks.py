@@ -132,8 +132,8 @@ class BlockReference(NamedTuple):
         x, log_r_x = draw_blocks(nested.sparsity, found, of_z, _lattice(n, of_z), own, places, rng)
         thetas = np.empty((m, n, len(nested.latent) + len(nested.others)))
         thetas[:, :, nested.others], thetas[:, :, nested.latent] = psis[:, None], x
-        found_f = density.by_block(blocks)(thetas.reshape(-1, thetas.shape[-1]))
-        log_f = found_f[:, :-1].reshape(m, n, blocks.number)
+        by_block = density.by_block(blocks)(thetas.reshape(-1, thetas.shape[-1]))
+        log_f = by_block[:, :-1].reshape(m, n, blocks.number)
         log_r = choose_blocks(log_f - log_r_x, places, kept is not None, rng)
         with np.errstate(over="ignore", invalid="ignore"):  # −1e308 less 1e308, ∞ less ∞
             log_r += np.take_along_axis(log_f, places[:, None], 1)[:, 0].sum(axis=1)
