@@ -124,7 +124,7 @@ SHAPES = {
 
 @pytest.mark.slow
 def test_errors_hold_on_posteriors_that_are_hard_to_bridge():
-    """Of exact draws, from priors with a likelihood of 1: Σ z² is χ², α = 1e-4.
+    """With a likelihood of 1, prior draws are exact, and log ML is 0: Σ z² is χ², α = 1e-4.
 
     Most estimates are valid. Twin: errors that are half as large.
     """

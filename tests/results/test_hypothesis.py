@@ -72,7 +72,7 @@ def test_probabilities_of_draws(statement, prior, posterior):
 def test_runs_give_the_same():
     """The posterior of the mean is N(1.15, 1/4.25), and the prior N(0, 4).
 
-    Where all particles meet a statement, their weights add up to 1 but for rounding.
+    A statement that is true of all particles has a probability of exactly 1, in spite of rounding.
     """
     options = {"simulate": None, "random_seed": 1, "cores": 1, "progressbar": False}
     dt = pm.sample_bdmc(repeated_normal(), **options)
