@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
-from pymc.logprob.transforms import IntervalTransform, LogOddsTransform
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Moves, Point, Run, Tuning
@@ -190,15 +189,9 @@ class CompiledEngine:
         model, is_latent = self.density.model, self.jitted.elements_of(latent)
         if is_latent.all() and self.jitted.size > MOST_OTHERS:
             is_latent[0] = False  # a nested reference has a parameter
-        free = [
-            rv.name for rv, way in model.rvs_to_transforms.items()
-            if way is None or isinstance(way, IntervalTransform | LogOddsTransform)
-        ]  # fmt: skip
-        has_modes = self.jitted.elements_of(free) & ~is_latent
         return Structure(
-            is_latent, self.jitted.units, bool(has_modes.any()),
-            bool(with_necks(model)), bool(self.heavy_tails),
-        )  # fmt: skip
+            is_latent, self.jitted.units, bool(with_necks(model)), bool(self.heavy_tails)
+        )
 
     @cached_property
     def heavy_tails(self) -> list[str]:

@@ -224,16 +224,16 @@ class Problem(Density):
         """Return the label of every term, or the last one; None if a term has several.
 
         Terms are evaluated where the elements of half of the labels come from another row, once
-        for either half and for every bit of the labels.
+        for either half and for every bit of the labels; and all that for every row and the first.
         """
         bits, moves = np.arange(number.bit_length()), []
-        for base, other in (thetas, thetas[::-1]):
+        for base, other in [(thetas[0], row) for row in thetas[1:]]:
             before = np.concatenate(self._factors(base), axis=None)
             for side, bit in product((0, 1), bits):
                 is_other = (labels >= 0) & ((labels + 1) >> bit & 1 == side)
-                moved = self._factors(np.where(is_other, other, base))
-                moves.append(np.concatenate(moved, axis=None) != before)
-        either = np.array(moves).reshape(2, 2, len(bits), -1).any(axis=0)
+                moved = np.concatenate(self._factors(np.where(is_other, other, base)), axis=None)
+                moves.append((moved != before) & ~(np.isnan(moved) & np.isnan(before)))
+        either = np.array(moves).reshape(-1, 2, len(bits), len(before)).any(axis=0)
         without, found = (either << bits[:, None]).sum(axis=1)
         if ((without + found > 0) & (without ^ found != 2 ** len(bits) - 1)).any():
             return None

@@ -24,7 +24,7 @@ from pymc_bdmc.fits.modes import (
 )
 from pymc_bdmc.fits.nested import NoFit, Structure, fit_nested, refit_nested, share_in_tails
 from pymc_bdmc.reference.annealed import AnnealedReference
-from pymc_bdmc.reference.blocks import BlockReference, log_t4
+from pymc_bdmc.reference.blocks import BlockReference
 from pymc_bdmc.reference.contract import AnyReference, Defensive, Density
 from pymc_bdmc.reference.metric import root_of, spread_of
 from pymc_bdmc.reference.nested import MOST_OTHERS, NestedReference
@@ -126,7 +126,7 @@ class Fitting:
             reason = f"{named.title}: {fit.reason}"
             known = f"a fit with the latent variables that were named fails ({reason}); "
         structures = [self._structure]
-        if wider and (wider.latent != self._structure.latent).any():
+        if wider:
             structures.append(wider)
         structures = [each for each in structures if each.may_nest]
         fits = []
@@ -201,12 +201,12 @@ class Fitting:
         latent = np.isin(np.arange(self._prior.shape[1]), known.latent)
         structure = self._structure._replace(latent=latent)
         found, modes = fit_nested(self._density, self._prior, self._ells, structure, self._rng)
-        return self._skewed(found) if known.is_skewed and found.blocks else (found, modes)
+        return self._on_grid(found) if known.is_on_grid and found.blocks else (found, modes)
 
-    def _skewed(self, found: NestedReference) -> tuple[NestedReference, Modes]:
-        """Fit again with two scales in blocks of one element, which change the marginal too."""
-        skewed = found._replace(is_skewed=True)
-        return refit_nested(self._density, skewed, self._prior, self._rng)
+    def _on_grid(self, found: NestedReference) -> tuple[NestedReference, Modes]:
+        """Fit again with blocks of one element on a grid, which changes the marginal too."""
+        on_grid = found._replace(is_on_grid=True)
+        return refit_nested(self._density, on_grid, self._prior, self._rng)
 
     def _mixture(self, degrees_of_freedom: float | None) -> Fit:
         # The curvature takes two gradients an element, or several times n² evaluations.
@@ -262,21 +262,18 @@ class Fitting:
     def _nested(self, structure: Structure) -> Fit:
         density, rng = self._density, self._rng
         reference, modes = fit_nested(density, self._prior, self._ells, structure, rng)
-        form: AnyReference = reference
         if np.isfinite(reference.accuracy):
-            missed = share_in_tails(reference, density, limits.RARE, rng)
-            if missed > limits.MISSED and reference.blocks:
-                form = BlockReference(reference, min(DRAWS))
-                missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
-                if missed > limits.MISSED:
-                    reference, modes = self._skewed(reference)
-                    form = BlockReference(reference, min(DRAWS))
-                    missed = share_in_tails(reference, density, limits.RARE, rng, log_t4)
+            missed = share_in_tails(reference, density, rng)
+            if missed > limits.MISSED and reference.blocks and not reference.is_on_grid:
+                reference, modes = self._on_grid(reference)
+                missed = share_in_tails(reference, density, rng)
             if missed > limits.MISSED:
                 raise NoFit(
                     f"{missed:.0%} of the posterior is in tails of latent variables that no draw "
                     "reaches"
                 )
+        on_grid = reference.is_on_grid
+        form = BlockReference(reference, min(DRAWS)) if on_grid else reference
         is_latent = np.isin(np.arange(self._prior.shape[1]), reference.latent)
         title = structure._replace(latent=is_latent).title  # some may have become parameters
         return self._judged(form, f"{title}: {modes.reason}", modes.basins == 1)

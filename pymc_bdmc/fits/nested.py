@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy import ndarray
@@ -17,7 +17,8 @@ from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.adapt import adapted
 from pymc_bdmc.fits.modes import SEARCHES, LogDensity, Modes, find_modes
 from pymc_bdmc.reference.blocks import parts_of, separating
-from pymc_bdmc.reference.contract import Density, Slopes
+from pymc_bdmc.reference.contract import Blocks, Density, Slopes
+from pymc_bdmc.reference.grid import log_density_at
 from pymc_bdmc.reference.metric import spread_of
 from pymc_bdmc.reference.nested import (
     MOST_LATENT,
@@ -42,7 +43,13 @@ WIDE = 0.1
 """Share of r(ψ) that is as wide as the prior. Chosen: weights are at most 10 times as large as with
 it alone, and their relative variance is 0.11 larger than without it."""
 MOST_PROBED = 64
-"""Most latent variables that are probed alone."""
+"""States at which latent variables are probed, or from which other modes of them are sought.
+Chosen: of 48 fits to y ~ N(sin x, 0.2), all but two were found to have several modes."""
+REMOTE = np.array([5.0, 6, 8, 12, 16, 24, 32, 48, 64])
+"""Deviations from the mode at which what is assumed of latent variables is asked. Draws show what
+is nearer."""
+EXACT = 1e-5
+"""Error of a normal density a deviation from the mode, nats. Differences are off by less."""
 
 
 class NoFit(Exception):
@@ -60,9 +67,6 @@ class Structure(NamedTuple):
     """Whether an element is latent, shape (n,)."""
     units: ndarray
     """Element that is the logarithm of each element's unit, or −1; shape (n,)."""
-    may_have_modes: bool
-    """Whether some of the others may be negative, or lie in an interval: there may be a mode for
-    either sign, or several, as of a frequency."""
     is_centred: bool
     """Whether the scale of some effects is unknown, so that the posterior may have a neck."""
     has_heavy_tails: bool
@@ -129,7 +133,8 @@ def fit_nested(
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         raise NoFit("log p has no finite gradient at the likeliest prior draws")
-    steps = 1e-4 * spread_of(prior).scale[latent]
+    spread = spread_of(prior).scale[latent]
+    steps = 1e-4 * spread
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     pattern = first + second
     apart = separating(pattern, MOST_OTHERS - len(others))
@@ -156,24 +161,42 @@ def fit_nested(
     if groups > MOST_COLUMNS:
         raise NoFit("too many of the latent variables depend on each other")
     found = _started(found, found.given(likely[usable[:1]][:, others], density))
-    # Scales alone have few modes.
-    searches, overlooked = (SEARCHES, limits.OVERLOOKED) if structure.may_have_modes else (4, 1.0)
-    phis = found.to_units(likely[: 8 * searches, others])
+    phis = found.to_units(likely[: 8 * SEARCHES, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
         raise NoFit("the latent variables have no mode given the others")
     search = partial(
         find_modes, starts=phis[np.argsort(-heights, kind="stable")],
-        metric=spread_of(found.to_units(prior[:, others])), searches=searches,
-        overlooked=overlooked,
+        metric=spread_of(found.to_units(prior[:, others])), searches=SEARCHES,
+        overlooked=limits.OVERLOOKED,
     )  # fmt: skip
     checked = 64 * (1 + len(others))  # draws of φ that judge and improve the marginal
-    # Starts at which other modes of x are sought. Chosen: of 48 fits to y ~ N(sin x, 0.2), all but
-    # two were refused with 16 a search, and all but eight with 8.
-    found, modes = _fitted(found, density, search, checked, prior, 16 * searches, rng)
-    if np.isfinite(found.accuracy) and of_latent.any():
-        found = found._replace(blocks=density.split(latent, of_latent, likely[usable[:2]]))
+    fitted = partial(
+        _fitted, density=density, search=search, checked=checked, prior=prior,
+        n_starts=MOST_PROBED, rng=rng,
+    )  # fmt: skip
+    split = partial(_split, density, likely[usable[:2]], latent, of_latent, spread)
+    try:
+        found, modes = fitted(found)
+    except NoFit:
+        if np.bincount(of_latent).max() > 1 or not (blocks := split()):
+            raise
+        found, modes = fitted(found._replace(blocks=blocks, is_on_grid=True))
+    if np.isfinite(found.accuracy) and of_latent.any() and not found.blocks:
+        found = found._replace(blocks=split())
     return found, modes
+
+
+def _split(
+    density: Density, likely: ndarray, latent: ndarray, of_latent: ndarray, spread: ndarray
+) -> Blocks | None:
+    """Return `Density.split` by two likely rows, and by remote ones on both sides of the first.
+
+    Terms may depend on a latent variable on one side only.
+    """
+    rows = np.repeat(likely, [5, 1], axis=0)
+    rows[1:5, latent] += np.outer([-8, -1, 1, 8], spread)
+    return density.split(latent, of_latent, rows)
 
 
 def refit_nested(
@@ -224,12 +247,13 @@ def _fitted(
     n = 4 * (1 + len(found.others))  # modes of x per coefficient of the regression that predicts it
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     at = np.concatenate([best, psis])[: max(n_starts, 1)]
-    if wrong := wrong_modes(found, density, at, prior[:n_starts]):
-        raise NoFit(f"the latent variables have {wrong}")
+    check_modes(found, density, at, prior[:n_starts])
     found = _started(found, found.given(best, density))._replace(
         marginal=drawn.reference,
         marginal_modes=mixture.locations if mixture else drawn.reference.locations[:1],
     )
+    if found.is_on_grid:
+        return _predicting(found._replace(accuracy=LOOSE), density, psis), modes
     if (lost := lost_by_rounding(found, density, psis)) > limits.RESOLVED:
         raise NoFit(
             "the data hardly inform a combination of the latent variables, and rounding hides what "
@@ -278,36 +302,63 @@ def _pattern(
     return csr_array((np.ones(len(row)), (row, column)), shape=(d, d))
 
 
-def wrong_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> str:
-    """Say whether x has no mode given the first ψ, or several given one of them.
+def check_modes(found: NestedReference, density: Density, psis: ndarray, prior: ndarray) -> None:
+    """Raise an error if x has no mode given the first ψ, or several given one of them.
 
     Newton's method starts at the prior draws of x, if any, at each ψ in turn. Another mode, over a
     standard deviation away, matters if its Laplace approximation is at most 7 nats lower. If many
     elements have two modes, each end is far below the highest mode, so the search goes on from
-    states in which only one element is that of an end.
+    states in which only one element is that of an end. If r(x | ψ) is on a grid, only what it
+    misses at the ends matters.
     """
     centres = found.given(psis, density)
     if not centres.is_mode[0]:
-        return "no mode given the others"
+        raise NoFit("the latent variables have no mode given the others")
     if not len(prior):
-        return ""
+        return
     at, starts = np.resize(np.arange(len(psis)), len(prior)), prior[:, found.latent]
     for _ in range(2):
         ends = found.given(psis[at], density, starts)
         distances = ends.modes - centres.modes[at]
         is_apart = np.abs(distances) > deviations(found, centres)[at]
-        times_root(found.sparsity, centres.factors[at], distances)
-        is_other = ends.is_mode & ((distances**2).sum(axis=1) > 1)
-        n = int((is_other & (ends.log_marginal > centres.log_marginal[at] - 7)).sum())
+        if found.is_on_grid:
+            n = int((_missed_at(found, psis, centres, ends, at, density) > limits.MISSED).sum())
+        else:
+            times_root(found.sparsity, centres.factors[at], distances)
+            is_other = ends.is_mode & ((distances**2).sum(axis=1) > 1)
+            n = int((is_other & (ends.log_marginal > centres.log_marginal[at] - 7)).sum())
         if n:
             reason = f"{n} of {len(starts)} searches ended at a further one"
-            return f"several modes given the others ({reason})"
+            raise NoFit(f"the latent variables have several modes given the others ({reason})")
+        if found.is_on_grid:
+            return
         row, element = np.nonzero(is_apart & is_other[:, None])
         row, element = row[:MOST_PROBED], element[:MOST_PROBED]
         at, alone = at[row], np.arange(len(row))
         starts = centres.modes[at]
         starts[alone, element] = ends.modes[row, element]
-    return ""
+
+
+def _missed_at(
+    found: NestedReference, psis: ndarray, centres: Conditional, ends: Conditional, at: ndarray,
+    density: Density,
+) -> ndarray:  # fmt: skip
+    """Estimate the share of x given ψ, by row, at modes where r(x | ψ) on a grid has too little."""
+    blocks = cast(Blocks, found.blocks)
+    thetas = np.empty((2, len(at), len(found.latent) + len(found.others)))
+    thetas[:, :, found.others] = psis[at]
+    thetas[:, :, found.latent] = ends.modes, centres.modes[at]
+    of_blocks = density.by_block(blocks)(thetas.reshape(-1, thetas.shape[2]))
+    above, below = of_blocks[:, blocks.of_latent].reshape(2, len(at), -1)
+    units, widths = deviations(found, centres)[at], deviations(found, ends)
+    z, places = (ends.modes - centres.modes[at]) / units, np.argsort(found.sparsity.order)
+    log_r, highest = (
+        _log_conditional(centres, at[:, None], places, each[:, :, None])[:, :, 0]
+        for each in (z, np.zeros_like(z))
+    )
+    log_p = np.minimum(above - below + highest, 99.0)
+    masses = np.exp(log_p) * np.sqrt(2 * np.pi) * widths / units
+    return np.where(log_p - log_r > limits.RARE, masses, 0.0).sum(axis=1)
 
 
 def lost_by_rounding(found: NestedReference, density: Density, psis: ndarray) -> float:
@@ -331,58 +382,79 @@ def lost_by_rounding(found: NestedReference, density: Density, psis: ndarray) ->
 
 
 def is_exact(found: NestedReference, density: Density, rng: Generator) -> bool:
-    """Return whether the density is normal in x given ψ to 1e-5 nats, by a few draws."""
+    """Return whether the density is normal in x given ψ, by a few draws and by points far out.
+
+    A density that is not normal everywhere, such as one with a kink, may be normal wherever draws
+    lie. So it is asked at points 5 to 64 deviations away, on both sides of every latent variable.
+    All of them move at once, by ± the same distance in z, so that independent ones are all asked,
+    and directions in which others vary together too. The error may grow like the drop itself, since
+    differences give the precision.
+    """
     thetas, log_r = found.sample(8, rng, density)
     phis = found.to_units(thetas[:, found.others])
-    log_x = log_r - found.marginal.log_density(phis)
+    log_x = log_r - found.log_marginal(phis)
+    log_laplace = found.log_laplace(phis, density)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
-        misses = density.slopes(thetas)[0] - found.log_laplace(phis, density) - log_x
-    return bool(np.abs(misses).max() < 1e-5)
+        misses = density.slopes(thetas)[0] - log_laplace - log_x
+    if not np.abs(misses).max() < EXACT:
+        return False
+    psis, d = thetas[:4, found.others], len(found.latent)
+    signs = rng.choice([-1.0, 1.0], (len(psis), d))
+    far = np.concatenate([-REMOTE, REMOTE])
+    psis, signs, far = np.repeat(psis, len(far), 0), np.repeat(signs, len(far), 0), np.tile(far, 4)
+    centres = found.given(psis, density)
+    thetas = found.join(psis, centres, far[:, None] * signs)
+    with np.errstate(invalid="ignore"):
+        misses = density.heights(thetas) - centres.log_marginal
+        misses -= found.log_conditional(centres, far[:, None] * signs)
+    return bool((np.abs(misses) < EXACT * far**2).all())
 
 
-def log_normal(z: ndarray) -> ndarray:
-    """Return the log density of the standard normal distribution, nats."""
-    return -(z**2 + np.log(2 * np.pi)) / 2
-
-
-def share_in_tails(
-    found: NestedReference, density: Density, rare: float, rng: Generator,
-    log_tail: Callable[[ndarray], ndarray] = log_normal,
-) -> float:  # fmt: skip
+def share_in_tails(found: NestedReference, density: Density, rng: Generator) -> float:
     """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
 
     Noise with heavy tails gives each latent variable a long shoulder from the mode near its
     observation towards its prior, which no draws from a normal distribution reach, so that their
-    weights may be even. So log p + ℓ is integrated along some of the variables where it exceeds the
-    density of r by more than ``rare`` nats: each at a ψ of its own, drawn by the Laplace
-    approximation, since the shoulder may be long at some ψ only.
+    weights may be even. So log p + ℓ is integrated along variables where it exceeds the density of
+    r by more than `RARE` nats: at many ψ, drawn by the Laplace approximation, since the shoulder
+    may be long at some ψ only. One variable of each block moves, all at once, since their terms
+    show how far each drops: a share that is missed in one block is missed of the whole posterior.
     """
-    n, d = MOST_PROBED, len(found.latent)
+    n, d, blocks = MOST_PROBED, len(found.latent), found.blocks
     phis = found.marginal.draw(n, rng)
     log_w = found.log_laplace(phis, density) - found.marginal.log_density(phis)
     psis = found.from_units(phis[rng.choice(n, size=n, p=softmax(log_w))])
-    centres, row = found.given(psis, density), np.arange(n)
-    probed = np.resize(rng.permutation(d), n)
-    # Draws show what is nearer. Measured: log ML falls short by about the share that is found.
-    remote = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])  # conditional deviations from the mode
-    z = np.append(-remote[::-1], remote)
+    centres, row = found.given(psis, density), np.arange(n)[:, None]
+    of_latent = blocks.of_latent if blocks else np.zeros(d, dtype=int)
+    sizes, shuffled = np.bincount(of_latent), np.lexsort([rng.random(d), of_latent])
+    within = (row + rng.integers(sizes)) % sizes
+    probed = shuffled[np.cumsum(sizes) - sizes + within]
+    # At random places, so that those of a grid are no better known than others.
+    z = np.append(-REMOTE[::-1], REMOTE) * np.exp(rng.uniform(-0.07, 0.07, (n, 1)))
     at = found.join(psis, centres, np.zeros((n, d)))
-    thetas = np.repeat(at[:, None], len(z), axis=1)
-    moves = z * deviations(found, centres)[row, probed, None]
-    thetas[row[:, None], np.arange(len(z)), found.latent[probed, None]] += moves
-    heights = density.heights(np.concatenate([at, thetas.reshape(-1, at.shape[1])]))
-    drops = heights[n:].reshape(n, -1) - heights[:n, None]
-    densities = np.exp(np.minimum(drops, 99.0)) / np.sqrt(2 * np.pi)
-    log_r = log_tail(z)
-    if found.is_skewed:
-        sides = centres.stretches[row, np.argsort(found.sparsity.order)[probed]]
-        scales = np.where(z < 0, sides[:, :1], sides[:, 1:])
-        log_r = log_tail(z / scales) - np.log(sides.mean(axis=1, keepdims=True))
-    beyond = drops - np.log(2 * np.pi) / 2 - log_r > rare
-    densities = np.where(beyond, densities, 0.0)
-    sides = trapezoid(densities.reshape(n, 2, -1), z.reshape(2, -1), axis=2)
-    missed = sides.sum(axis=1).mean() * d
+    thetas = np.repeat(at[:, None], z.shape[1], axis=1)
+    moves = z[:, :, None] * deviations(found, centres)[row, probed][:, None]
+    thetas[row[:, :, None], np.arange(z.shape[1])[:, None], found.latent[probed][:, None]] += moves
+    heights = density.by_block(blocks) if blocks else density.heights
+    ends = np.concatenate([at, thetas.reshape(-1, at.shape[1])])
+    of_ends = heights(ends).reshape(len(ends), -1)[:, : len(sizes)]
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        drops = (of_ends[n:].reshape(n, -1, len(sizes)) - of_ends[:n, None]).swapaxes(1, 2)
+    places = np.argsort(found.sparsity.order)[probed]
+    log_r, highest = (_log_conditional(centres, row, places, each[:, None]) for each in (z, 0 * z))
+    log_p = np.minimum(drops + highest, 99.0)
+    is_beyond = log_p - log_r > limits.RARE
+    densities = np.where(is_beyond, np.exp(log_p), 0.0).reshape(*drops.shape[:2], 2, -1)
+    sides = trapezoid(densities, z.reshape(n, 1, 2, -1), axis=3)
+    missed = (sides.sum(axis=2) * sizes).sum(axis=1).mean()
     return float(missed / (1 + missed))
+
+
+def _log_conditional(centres: Conditional, row: ndarray, places: ndarray, z: ndarray) -> ndarray:
+    """Return log r of elements of z at places in the order of elimination, one a row, nats."""
+    if not centres.heights.shape[1]:
+        return -(z**2 + np.log(2 * np.pi)) / 2
+    return log_density_at(z, centres.heights[row, places])
 
 
 def deviations(found: NestedReference, centres: Conditional) -> ndarray:

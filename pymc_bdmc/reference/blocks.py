@@ -7,15 +7,12 @@ from numpy import ndarray
 from numpy.random import Generator
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import stdtrit
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.reference.contract import Blocks, Density
+from pymc_bdmc.reference.grid import HEIGHTS_OF_T4, cdf, masses_of, quantile
 from pymc_bdmc.reference.nested import MOST_NUMBERS, NestedReference
 from pymc_bdmc.reference.sparse import times_root, unroot
-
-SCALE = np.sqrt(1.25)
-"""Scale of t₄ that gives it the curvature of the standard normal distribution at the mode."""
 
 LARGEST_BLOCK = 1 / 8
 """Share of the latent variables that a block may have after others were taken out. Chosen."""
@@ -41,21 +38,6 @@ def separating(pattern: csr_array, most: int) -> ndarray:
     return order[:0]
 
 
-CELLS, OUTER = 1024, 16
-"""Number of intervals of equal probability, and of those at either end. In these r is t₄. In each
-of the others it is uniform, so that a quantile takes no roots and no logarithms."""
-KNOTS = SCALE * stdtrit(4.0, np.arange(1, CELLS) / CELLS)
-LOG_HEIGHTS = -np.log(CELLS * np.diff(KNOTS))
-
-
-def log_t4(z: ndarray) -> ndarray:
-    """Return the log density of numbers of which a draw of x is made, nats."""
-    return np.log(0.375 / SCALE) - 2.5 * np.log1p((z / SCALE) ** 2 / 4)
-
-
-_log_t4 = njit(nogil=True, cache=True)(log_t4)
-
-
 class BlockReference(NamedTuple):
     r"""Distribution of several draws of every block of x given ψ, of which each gives one.
 
@@ -74,7 +56,7 @@ class BlockReference(NamedTuple):
 
     The draws of a block are a randomly shifted lattice, turned into nearly t₄ distributed numbers
     (Hickernell, Lemieux and Owen 2005). All its points are uniform, and one gives the others,
-    whatever its index. If the core is skewed, the two halves of t₄ have scales of their own.
+    whatever its index. If the core has densities on a grid, these take the place of t₄.
     """
 
     core: NestedReference
@@ -166,21 +148,21 @@ def draw_blocks(sparsity, found, of_z, lattice, own, places, rng):
     (n, d), (rows, number) = lattice.shape, places.shape
     x, log_r = np.empty((rows, n, d)), np.zeros((rows, n, number))
     factors = np.empty((n, found.factors.shape[1]))
+    heights, masses = HEIGHTS_OF_T4.copy(), np.empty(len(HEIGHTS_OF_T4) + 1)
+    masses_of(heights, masses)
     for row in range(rows):
         z, factor = x[row], found.factors[row]
         for e in range(d):
             block, kept = of_z[e], own[row, e]
             place = -1 if np.isnan(kept) else places[row, block]
             shift, log_r_kept = rng.random(), 0.0
-            below, above = (1.0, 1.0)
-            if found.stretches.shape[1]:
-                below, above = found.stretches[row, e]
-            share = below / (below + above)
+            if found.heights.shape[1]:
+                heights[:] = found.heights[row, e]
+                masses_of(heights, masses)
             if place >= 0:
-                u, log_r_kept = _cdf(kept / (below if kept < 0 else above))
-                u = 2 * share * u if kept < 0 else share + (1 - share) * (2 * u - 1)
+                u, log_r_kept = cdf(kept, heights, masses)
                 shift = u - lattice[place, e]
-            log_scale = np.log(2 * factor[sparsity.starts[e]] / (below + above))
+            log_scale = np.log(factor[sparsity.starts[e]])
             for i in range(n):
                 u = lattice[i, e] + shift
                 if np.isnan(u):
@@ -188,10 +170,7 @@ def draw_blocks(sparsity, found, of_z, lattice, own, places, rng):
                 if i == place:
                     z[i, e], log_r_i = kept, log_r_kept
                 else:
-                    u -= np.floor(u)
-                    half = u / (2 * share) if u < share else 0.5 + (u - share) / (2 - 2 * share)
-                    z[i, e], log_r_i = _quantile(half)
-                    z[i, e] *= below if half < 0.5 else above
+                    z[i, e], log_r_i = quantile(u - np.floor(u), heights, masses)
                 log_r[row, i, block] += log_scale + log_r_i
         factors[:] = factor
         unroot(sparsity, factors, z)
@@ -227,25 +206,3 @@ def choose_blocks(log_w, places, is_kept, rng):
                         break
             totals[row] -= highest + np.log(mass / n)
     return totals
-
-
-@njit(nogil=True, cache=True)
-def _quantile(u):
-    """Return the quantile of u, and log r there."""
-    k = int(u * CELLS) - 1
-    if OUTER <= k < CELLS - 2 - OUTER:
-        return KNOTS[k] + (u * CELLS - k - 1) * (KNOTS[k + 1] - KNOTS[k]), LOG_HEIGHTS[k]
-    root = np.sqrt(max(4 * u * (1 - u), 1e-30))  # Shaw (2006)
-    square = np.cos(np.arccos(min(root, 1.0)) / 3) / root - 1
-    z = np.copysign(2 * SCALE * np.sqrt(max(square, 0.0)), u - 0.5)
-    return z, _log_t4(z)
-
-
-@njit(nogil=True, cache=True)
-def _cdf(z):
-    """Return the probability below z, and log r at z."""
-    k = np.searchsorted(KNOTS, z) - 1
-    if OUTER <= k < CELLS - 2 - OUTER:
-        return (k + 1 + (z - KNOTS[k]) / (KNOTS[k + 1] - KNOTS[k])) / CELLS, LOG_HEIGHTS[k]
-    y = z / SCALE / np.sqrt(1 + (z / SCALE) ** 2 / 4)
-    return 0.5 + 3 / 8 * y * (1 - y**2 / 12), _log_t4(z)

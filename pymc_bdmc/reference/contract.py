@@ -67,7 +67,7 @@ class Density(ABC):
         return self.slopes
 
     def split(self, latent: ndarray, of_latent: ndarray, thetas: ndarray) -> Blocks | None:
-        """Return the blocks of these elements of θ with the terms of each, as two rows show them.
+        """Return the blocks of these elements of θ with the terms of each, as a few rows show them.
 
         None if the density cannot be taken apart, for example since a term is of two blocks.
         """

@@ -14,6 +14,7 @@ from numpy import ndarray
 from numpy.random import Generator
 
 from pymc_bdmc.reference.contract import Blocks, Density
+from pymc_bdmc.reference.grid import HEIGHTS_OF_T4, NODES, log_integral, with_tails
 from pymc_bdmc.reference.sparse import (
     Combination,
     Separable,
@@ -33,9 +34,8 @@ MOST_STEPS = 30
 MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
-DROP, REACHES = 1.5, 2.0 ** np.arange(-4, 6)
-"""Drop of the log density, nats, at which a skewed distribution is compared with a normal one, and
-the distances from the mode, in deviations by the curvature, between which it is sought. Chosen."""
+MOST_HALVINGS_ALONE, LEAST_GAIN = 12, 1e-3
+"""Most halvings of a step if the grid shows the rest, and nats that a further step must gain."""
 MOST_NUMBERS = 2**22
 """Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
@@ -54,8 +54,9 @@ class Conditional(NamedTuple):
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
     is_mode: ndarray
     """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
-    stretches: ndarray
-    """Scales of z = Lᵀ(x − x̂) below and above 0, shape (n, d, 2); (n, 0, 2) if all are 1."""
+    heights: ndarray
+    """Log densities of every element of z = Lᵀ(x − x̂) at `NODES`, nats, shape (n, d, nodes), if
+    r(x | ψ) follows them; else (n, 0, nodes)."""
 
 
 class NestedReference(NamedTuple):
@@ -91,8 +92,8 @@ class NestedReference(NamedTuple):
     """Terms and moves that show the precisions, if each term is of a few latent variables."""
     blocks: Blocks | None = None
     """Blocks of x that are independent given ψ, if there are several."""
-    is_skewed: bool = False
-    """Whether r(x | ψ) has two scales in blocks of one element, below and above the mode."""
+    is_on_grid: bool = False
+    """Whether r(x | ψ) follows the density of every block of one element, by values at nodes."""
 
     @property
     def core(self) -> "NestedReference":
@@ -183,6 +184,8 @@ class NestedReference(NamedTuple):
         if self.separable:
             moves, terms = len(self.separable.moves), self.separable.terms.number
             numbers = max(moves * (d + len(self.others) + terms), len(self.sparsity.indices))
+        if self.is_on_grid:
+            numbers = max(numbers, len(NODES) * (d + len(self.others)))
         at_once = max(MOST_NUMBERS // numbers, 1)
         firsts = range(0, max(n, 1), at_once)
         parts = [
@@ -206,6 +209,8 @@ class NestedReference(NamedTuple):
         n, d, slopes = len(psis), len(self.latent), density.slopes_in(self.latent)
         thetas = np.empty((n, d + len(self.others)))
         thetas[:, self.others], thetas[:, self.latent] = psis, starts
+        if self.is_on_grid and self._is_alone.all():
+            return self._given_alone(thetas, density)
         values, gradients = slopes(thetas)
         factors = np.zeros((n, len(self.sparsity.indices)))
         factors[:, self.sparsity.starts[:-1]] = 1.0
@@ -244,48 +249,96 @@ class NestedReference(NamedTuple):
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
-        stretches = np.empty((n, 0, 2))
-        if self.is_skewed:
-            stretches = self._stretches(psis, modes, factors, density)
-            log_marginal += np.log(stretches.mean(axis=2)).sum(axis=1)
-        return Conditional(modes, factors, log_marginal, is_normal & is_near, stretches)
+        heights = np.empty((n, 0, len(NODES)))
+        if self.is_on_grid:
+            heights = self._on_grid(psis, modes, factors, density)
+            log_marginal += (log_integral(heights) - np.log(2 * np.pi) / 2).sum(axis=1)
+            heights = with_tails(heights)
+        return Conditional(modes, factors, log_marginal, is_normal & is_near, heights)
 
-    def _stretches(
+    @property
+    def _is_alone(self) -> ndarray:
+        """Whether each latent variable is a block, shape (d,)."""
+        of_latent = cast(Blocks, self.blocks).of_latent
+        return np.bincount(of_latent)[of_latent] == 1
+
+    def _given_alone(self, thetas: ndarray, density: Density) -> Conditional:
+        """Return what `given` does if every latent variable is a block, starting at rows of θ.
+
+        Each climbs on its own, to a place of any shape: the grid takes its mass, and shows if there
+        is a higher place, from which it climbs again.
+        """
+        psis, order = thetas[:, self.others], self.sparsity.order
+        for _ in range(2):
+            values, curvatures = self._climb(thetas, density)
+            modes, factors = thetas[:, self.latent], np.sqrt(curvatures[:, order])
+            heights = self._on_grid(psis, modes, factors, density)
+            highest = heights.argmax(axis=2)
+            if (heights.max(axis=2) < 0.5).all():
+                break
+            thetas[:, self.latent[order]] += NODES[highest] / factors
+        log_marginal = values + (log_integral(heights) - np.log(factors)).sum(axis=1)
+        is_mode = np.isfinite(log_marginal)
+        log_marginal = np.where(is_mode, log_marginal, -np.inf)
+        return Conditional(modes, factors, log_marginal, is_mode, with_tails(heights))
+
+    def _climb(self, thetas: ndarray, density: Density) -> tuple[ndarray, ndarray]:
+        """Move latent variables uphill in place; return log p + ℓ and their curvatures.
+
+        Newton's steps are halved for each until its own block rises.
+        """
+        of_latent, steps = cast(Blocks, self.blocks).of_latent, self.steps
+        by_block, slopes = density.by_block(self.blocks), density.slopes_in(self.latent)
+        heights, curvatures = by_block(thetas)[:, of_latent], np.empty((len(thetas), len(steps)))
+        still = np.ones(curvatures.shape, dtype=bool)
+        for _ in range(MOST_STEPS):
+            rows = np.flatnonzero(still.any(axis=1))
+            if not len(rows):
+                break
+            left, here, before = still[rows], thetas[rows], heights[rows]
+            moved = here.copy()
+            moved[:, self.latent] += steps
+            slope, bent = (slopes(each)[1][:, self.latent] for each in (here, moved))
+            with np.errstate(invalid="ignore"):
+                curvature = np.abs(slope - bent) / steps
+            known = np.isfinite(curvature) & (curvature > 0)
+            curvature = np.where(known, curvature, 1e-6 / steps**2)
+            curvatures[rows] = np.where(left, curvature, curvatures[rows])
+            left, step = left & np.isfinite(slope), slope / curvature
+            for _ in range(MOST_HALVINGS_ALONE):
+                moved[:, self.latent] = here[:, self.latent] + np.where(left, step, 0.0)
+                found = by_block(moved)[:, of_latent]
+                rose = left & (found > heights[rows])
+                here[:, self.latent] = np.where(rose, moved[:, self.latent], here[:, self.latent])
+                heights[rows] = np.where(rose, found, heights[rows])
+                left, step = left & ~rose, step / 2
+                if not left.any():
+                    break
+            thetas[rows] = here
+            still[rows] &= heights[rows] > before + LEAST_GAIN
+        return slopes(thetas)[0], curvatures
+
+    def _on_grid(
         self, psis: ndarray, modes: ndarray, factors: ndarray, density: Density
     ) -> ndarray:
-        """Return the scales of both halves of z in blocks of one element; 1 in others.
+        """Return by how much log f at the nodes exceeds that at z = 0, shape (n, d, nodes).
 
-        A scale is the distance at which the log density is `DROP` nats below the mode, over that of
-        a normal density. All blocks move at once, since their terms show how far each drops. In
-        between, the root of the drop is taken to be linear, as it is for a normal density.
+        All blocks of one element move at once, since their terms show how far each drops. For
+        elements of other blocks they are the log heights of t₄, and √2π times as high.
         """
-        blocks = cast(Blocks, self.blocks)
-        by_block, (n, d) = density.by_block(blocks), modes.shape
-        is_alone = np.bincount(blocks.of_latent)[blocks.of_latent] == 1
+        blocks, order, is_alone = cast(Blocks, self.blocks), self.sparsity.order, self._is_alone
+        n, d = modes.shape
         move = np.zeros((n, d))
-        move[:, self.sparsity.order] = 1 / factors[:, self.sparsity.starts[:-1]]
-        move *= is_alone
-
-        def heights(reach: float) -> ndarray:
-            thetas = np.empty((n, 2, d + len(self.others)))
-            thetas[:, :, self.others] = psis[:, None]
-            thetas[:, :, self.latent] = modes[:, None] + reach * np.stack([-move, move], axis=1)
-            found = by_block(thetas.reshape(-1, thetas.shape[-1]))
-            return found[:, blocks.of_latent].reshape(n, 2, d)
-
-        goal, top = np.sqrt(DROP), heights(0.0)
-        found, before, near = *np.zeros((2, n, 2, d)), 0.0
-        for reach in REACHES:
-            with np.errstate(invalid="ignore"):  # −∞ less −∞
-                drop = np.nan_to_num(top - heights(reach), nan=1e300, posinf=1e300)
-            root = np.sqrt(np.maximum(drop, 0.0))
-            crosses = (before < goal) & (root >= goal)
-            share = (goal - before) / np.where(crosses, root - before, np.inf)
-            found = np.where(crosses, near + share * (reach - near), found)
-            before, near = root, reach
-        found = np.where(before < goal, near, found) / np.sqrt(2 * DROP)
-        found = np.where(is_alone, found, 1.0)
-        return found[:, :, self.sparsity.order].swapaxes(1, 2)
+        move[:, order] = 1 / factors[:, self.sparsity.starts[:-1]]
+        thetas = np.empty((n, len(NODES), d + len(self.others)))
+        thetas[:, :, self.others] = psis[:, None]
+        thetas[:, :, self.latent] = modes[:, None] + NODES[:, None] * (move * is_alone)[:, None]
+        found = density.by_block(blocks)(thetas.reshape(-1, thetas.shape[-1]))
+        found = found[:, blocks.of_latent].reshape(n, len(NODES), d).swapaxes(1, 2)
+        with np.errstate(invalid="ignore"):  # −∞ less −∞
+            found = np.nan_to_num(found - found[:, :, [len(NODES) // 2]], nan=-np.inf)
+        found = np.where(is_alone[:, None], found, HEIGHTS_OF_T4 + np.log(2 * np.pi) / 2)
+        return np.clip(found[:, order], -1e4, 1e4)
 
     def _rise(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return movers and gains."""
