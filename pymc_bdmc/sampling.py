@@ -21,7 +21,8 @@ from pymc_bdmc.call.options import Options
 from pymc_bdmc.call.prepare import prepare
 from pymc_bdmc.call.session import ModelSession, open_model
 from pymc_bdmc.call.tree import finish, null_result
-from pymc_bdmc.density.refuse import checked_model, model_of
+from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.kernels import NamedKernel, StepFactory
 from pymc_bdmc.kernels.steps import refuse_instances
 from pymc_bdmc.paths import Path, make_path
@@ -189,7 +190,9 @@ def sample_bdmc(
     refuse_unknown(unknown, signature(sample_bdmc).parameters)
     refuse_instances(step)
     check_flags(quiet=quiet)
-    model = checked_model(model_of(model), may_be_null=True)
+    if posterior is not None:
+        posterior = as_idata("posterior", posterior, model)
+    model = checked_model(model, may_be_null=True)
     path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
     if not model.free_RVs:
         return null_result(model)

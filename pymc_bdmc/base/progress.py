@@ -3,14 +3,18 @@
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from threading import Event, Thread
 
 from rich.console import Console
 
-PAUSE = 0.1  # seconds between two updates of the line, at least; chosen
+PAUSE, TICK = 0.1, 1.0  # seconds between two updates of the line, at least and at most; chosen
 
 
 class ChainProgress:
-    """Line in terminals and notebooks with the count and mean log weight of every kind of run."""
+    """Line in terminals and notebooks with the count and mean log weight of every kind of run.
+
+    Its clock moves while nothing is finished. If ``found`` is empty, the line vanishes at its end.
+    """
 
     def __init__(
         self,
@@ -21,20 +25,30 @@ class ChainProgress:
     ):
         console = Console()
         self._visible = bool(visible) and (console.is_terminal or console.is_jupyter)
-        self._most, self._title = console.width - 1, f"{counted} ({found})"
+        self._most, self._stays = console.width - 1, bool(found)
+        self._title = f"{counted} ({found})" if found else counted
         self._total, self._done = dict(runs), dict.fromkeys(runs, 0)
         self._found = dict.fromkeys(runs, "")  # value to show
         self._sums = dict.fromkeys(runs, 0.0)  # of log weights
         self._started, self._shown, self._length = time.monotonic(), 0.0, 0
+        self._ended, self._clock = Event(), Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> "ChainProgress":
         self._show()
+        if self._visible:
+            self._clock.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._show()
         if self._visible:
-            print(flush=True)
+            self._ended.set()
+            self._clock.join()
+            self._show()
+            print("\n" if self._stays else f"\r{'':{self._length}}\r", end="", flush=True)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(TICK):
+            self._show()
 
     def __str__(self) -> str:
         runs = [
@@ -52,10 +66,10 @@ class ChainProgress:
         count = len(log_weights)
         self.advance(run, count, self._sums[run] / (self._done[run] + count))
 
-    def advance(self, run: str, count: int, found: float) -> None:
+    def advance(self, run: str, count: int, found: float | None = None) -> None:
         """Add to the count of a kind of run and show a value."""
         self._done[run] += count
-        self._found[run] = f" ({found:.2f})"
+        self._found[run] = "" if found is None else f" ({found:.2f})"
         if time.monotonic() - self._shown > PAUSE:
             self._show()
 

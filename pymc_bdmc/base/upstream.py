@@ -1,4 +1,4 @@
-"""Use private parts of PyTensor and PyMC, in this module only, and correct faults of PyMC.
+"""Use private parts of PyTensor, PyMC and Bambi, in this module only, and correct faults of PyMC.
 
 Log densities and draws of some families are corrected as long as they need it (docs/upstream.md).
 """
@@ -125,6 +125,15 @@ def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
 def has_draws(op) -> bool:
     """Return whether a CustomDist has a `random`, in place of which PyMC puts one that raises."""
     return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
+
+
+def as_sampled(bambi_model: Any, idata: Any) -> Any:
+    """Return a fit by Bambi as draws of its PyMC model, whose predictors are centred; else None.
+
+    The intercept of a fit is that without centring, and offsets of group effects are not in it.
+    """
+    invert = getattr(bambi_model, "_re_center_intercept", None)
+    return invert(idata) if invert else None
 
 
 def has_numba(op) -> bool:

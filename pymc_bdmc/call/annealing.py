@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import log_softmax
 
 from pymc_bdmc.base import logger
-from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Fitting, Piloting, Purpose
 from pymc_bdmc.base.types import MAX_RHAT, Point, Run, Tuning
@@ -155,11 +154,7 @@ class Annealing(Preparation):
             key = Fitting.PRIOR_SCOUTS if path.starts_at_prior else Fitting.FITTED_SCOUTS
             tasks = self._forward_tasks(data, tuning, betas, particles, key)
             _log.debug(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
-            with ChainProgress({"scouts": SCOUTS}, self._session.options.progressbar) as progress:
-                found = self._run(
-                    tasks, "scouts", lambda run: progress.finished("scouts", run.log_weight)
-                )
-            self._scouts[path.name, dataset] = list(found.values())
+            self._scouts[path.name, dataset] = list(self._run(tasks, "scouts").values())
         return self._scouts[path.name, dataset]
 
     def _scout_betas(self, dataset: int, path: Path) -> np.ndarray:

@@ -25,7 +25,7 @@ from pymc_bdmc.base.arguments import (
 )
 from pymc_bdmc.base.schedules import SCHEDULES, Schedule, make_schedule
 from pymc_bdmc.base.streams import RandomSeed
-from pymc_bdmc.density.draws import all_draws, as_idata
+from pymc_bdmc.density.draws import all_draws
 from pymc_bdmc.density.identity import digest, fingerprint
 from pymc_bdmc.density.refuse import check_simulable, check_storable
 from pymc_bdmc.kernels.steps import check_step
@@ -232,8 +232,6 @@ class Options(CallOptions):
     def _with_draws(self) -> "Options":
         """Find the draws that reverse runs start from, and those that are judged."""
         posterior = judged = self.posterior
-        if posterior is not None:
-            posterior = judged = as_idata("posterior", posterior)
         if self.path and self.path.idata is not None:
             if not self.real_data:
                 raise ValueError("path: its draws are of the real data; leave real_data=False out.")

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
+from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.call.rounds import Plan
@@ -89,15 +90,13 @@ class Preparation(ABC):
         All are about the first data set; the moves come after the last temperature.
         """
 
-    def _run[K](
-        self, tasks: Mapping[K, Any], stage: str, report: Callable[[Any], object] | None = None
-    ) -> dict[K, Any]:
-        """Return the results of all tasks, report each when it comes, and count their gradients."""
-        keys, found = list(tasks), {}
-        for i, result in self._session.run(list(tasks.values())):
-            found[keys[i]] = result
-            if report:
-                report(result)
+    def _run[K](self, tasks: Mapping[K, Any], stage: str) -> dict[K, Any]:
+        """Return the results of all tasks, show how many there are, and count their gradients."""
+        keys, found, visible = list(tasks), {}, bool(tasks) and self._session.options.progressbar
+        with ChainProgress({stage: len(tasks)}, visible, "Preparation", "") as progress:
+            for i, result in self._session.run(list(tasks.values())):
+                found[keys[i]] = result
+                progress.advance(stage, 1)
         if len(found) < len(tasks):
             raise KeyboardInterrupt(NOTHING_FINISHED)
         self.gradients[stage] += sum(each.gradient_evaluations for each in found.values())

@@ -1,6 +1,6 @@
 """Convert the draws of any sampler to states of a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,19 +11,20 @@ import xarray as xr
 
 from pymc_bdmc.base import logger
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.base.upstream import alone, as_sampled
 from pymc_bdmc.density.graph import INTERPRETED
 from pymc_bdmc.density.prior import edges
 from pymc_bdmc.density.refuse import shown
 from pymc_bdmc.density.tempered import TemperedDensity
 
 
-def as_idata(argument: str, idata: Any) -> xr.DataTree:
+def as_idata(argument: str, idata: Any, model: Any = None) -> xr.DataTree:
     """Return draws as a DataTree with the groups ``posterior`` and, if known, ``observed_data``.
 
     ``idata`` is a DataTree, InferenceData or Dataset with draws by ``draw`` and, for several
     chains, ``chain``, or stacked as by `arviz.extract`. Draws that this chose from others become
-    one chain, in the order in which they were made.
+    one chain, in the order in which they were made. A fit of Bambi, which leaves out and moves
+    variables, becomes draws of the variables of its ``model``.
     """
     found = getattr(idata, "posterior", None)
     is_whole = found is not None and not isinstance(idata, xr.Dataset)
@@ -37,14 +38,29 @@ def as_idata(argument: str, idata: Any) -> xr.DataTree:
         )
     posterior = _by_draw(argument, found, is_whole)
     if posterior is found and isinstance(idata, xr.DataTree) and is_whole:
-        return idata
+        return _of_model(argument, idata, model)
     groups = {"posterior": posterior}
     observed = getattr(idata, "observed_data", None) if is_whole else None
     if observed is not None:
         groups["observed_data"] = (
             observed.dataset if isinstance(observed, xr.DataTree) else observed
         )
-    return xr.DataTree.from_dict(groups)
+    return _of_model(argument, xr.DataTree.from_dict(groups), model)
+
+
+def _of_model(argument: str, idata: xr.DataTree, model: Any) -> xr.DataTree:
+    """Return the fit of a Bambi model as draws of its PyMC model, and other draws as they are."""
+    posterior: Any = idata["posterior"]
+    if posterior.attrs.get("modeling_interface") != "bambi":
+        return idata
+    if (found := as_sampled(model, idata)) is None:
+        raise ValueError(
+            f"{argument}: Bambi moves the intercept of its draws, and leaves offsets out. Pass its "
+            "own Model with them, as in bdmc.log_ml(idata, model), bdmc.agreement(dt, idata, "
+            "model=model) or pm.sample_bdmc(model, posterior=idata)."
+        )
+    draws = found["posterior"].dataset.drop_attrs()  # so that nothing moves them again
+    return found.assign({"posterior": xr.DataTree(draws)})
 
 
 def _by_draw(argument: str, posterior: xr.Dataset, is_whole: bool) -> xr.Dataset:
@@ -82,14 +98,19 @@ def _unstacked(posterior: xr.Dataset, dim: str, index: pd.MultiIndex) -> xr.Data
     return alone.rename({dim: "draw"}).expand_dims("chain")
 
 
-def lacking(argument: str, missing: Sequence[str], known: Sequence[str]) -> str:
-    """Return the error for missing variables, with the names that may be meant."""
-    near = [each for name in missing for each in get_close_matches(name, known, 1)]
+def lacking(
+    argument: str, missing: Mapping[str, tuple[int, ...]], posterior: xr.Dataset, known: Collection
+) -> str:
+    """Return the error for missing variables, by shape, with unknown names that may be meant."""
+    unknown = {str(name): each.shape[2:] for name, each in posterior.items() if name not in known}
+    renamed: dict[str, str] = {}
+    for name, shape in missing.items():
+        alike = [each for each in unknown if unknown[each] == shape]
+        renamed |= {each: name for each in get_close_matches(name, alike, 1)}
     hint = (
-        f"Is it {', '.join(near)}? Rename: idata['posterior'].dataset.rename("
-        f"{near[0]}={missing[0]!r})."
-        if near
-        else f"It has {list(known)}. Is it a fit of another model?"
+        f"Is it {', '.join(renamed)}? Rename: idata['posterior'].dataset.rename({renamed})."
+        if renamed
+        else f"It has {list(map(str, posterior))}. Is it a fit of another model?"
     )
     return f"{argument}: its posterior lacks the variables {list(missing)}. {hint}"
 
@@ -112,9 +133,9 @@ def all_draws(
 ) -> list[np.ndarray]:
     """Return the draws of the variables, one a row, chain after chain."""
     posterior: Any = idata["posterior"]
-    missing = [name for name in names if name not in posterior]
+    missing = {name: shape_of(model[name]) for name in names if name not in posterior}
     if missing:
-        raise ValueError(lacking(argument, missing, list(map(str, posterior.data_vars))))
+        raise ValueError(lacking(argument, missing, posterior.dataset, model.named_vars))
     draws = []
     for name in names:
         drawn, shape = _aligned(argument, posterior[name], model), shape_of(model[name])

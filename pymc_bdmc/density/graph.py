@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING
@@ -19,11 +19,14 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import node_rewriter, out2in
+from pytensor.scan.op import Scan
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, correct
+from pymc_bdmc.density.fast import WITH_FAST_LOOPS
+from pymc_bdmc.density.identity import operations
 
 if TYPE_CHECKING:
     from pymc_bdmc.density.tempered import TemperedDensity
@@ -49,11 +52,12 @@ Fusion is excluded since fused operations would loop over elements in Python."""
 
 
 def by_rows(
-    inputs: Sequence[Variable], outputs: Sequence[Variable], mode: Mode | None = None
+    inputs: Sequence[Variable], outputs: Sequence[Variable]
 ) -> Callable[..., list[np.ndarray]]:
     """Return a function from rows of the inputs to rows of the outputs, interpreted all at once.
 
-    A graph that cannot be vectorised is evaluated row by row, as is any graph if a mode is given.
+    A graph that cannot be vectorised is evaluated row by row. So is one with a scan, by numba:
+    Python would interpret every step of it for every row.
     """
 
     @alone
@@ -82,7 +86,9 @@ def by_rows(
         return evaluate
 
     plain = one_by_one(INTERPRETED)
-    quick = one_by_one(mode) if mode else quickest("rows at once", together, lambda: plain)
+    has_scan = any(isinstance(op, Scan) for op in operations(outputs))
+    fast = partial(one_by_one, WITH_FAST_LOOPS) if has_scan else together
+    quick = quickest("rows at once", fast, lambda: plain)
 
     def evaluate(*rows):
         with np.errstate(all="ignore"):

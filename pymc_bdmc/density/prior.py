@@ -23,7 +23,6 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import WalkingGraphRewriter, dfs_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import BetaRV, DirichletRV, GammaRV, InvGammaRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
@@ -32,9 +31,7 @@ from pytensor.tensor.type_other import NoneTypeT
 from pymc_bdmc.base.compiling import in_a_line, quickest
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.base.upstream import alone, default_transform, own_constants
-from pymc_bdmc.density.fast import WITH_FAST_LOOPS
 from pymc_bdmc.density.graph import INTERPRETED, by_rows, without_initial_values
-from pymc_bdmc.density.identity import operations
 
 MAX_PRIOR_DRAWS = 100_000
 """Most prior draws tried for one start with ℓ > −∞."""
@@ -399,9 +396,7 @@ def joint_density(model: pm.Model) -> Callable[[Mapping[str, np.ndarray]], np.nd
     # A parameter check would fail for all rows together; a switch acts on each row.
     by_row = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
     logp = rewrite_graph(plain.logp(), custom_rewrite=by_row)
-    # Python would interpret every step of a scan for every row.
-    has_scan = any(isinstance(op, Scan) for op in operations([logp]))
-    evaluate = by_rows(list(inputs.values()), [logp], WITH_FAST_LOOPS if has_scan else None)
+    evaluate = by_rows(list(inputs.values()), [logp])
 
     def in_parts(values: Mapping[str, np.ndarray]) -> np.ndarray:
         arrays = [np.asarray(values[name]).astype(value.dtype) for name, value in inputs.items()]

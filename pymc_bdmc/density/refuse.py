@@ -40,16 +40,18 @@ def model_of(thing: Any) -> pm.Model:
     for found in (getattr(backend, "model", None), getattr(thing, "model", None)):
         if isinstance(found, pm.Model):
             return found
-    if callable(getattr(thing, "build", None)):
-        raise TypeError("model: it has no PyMC model yet; call its build() first.")
+    for name in ("build", "build_model"):  # of Bambi and PyMC-Marketing
+        if callable(getattr(thing, name, None)):
+            raise TypeError(f"model: it has no PyMC model yet; call its {name}() first.")
     return thing
 
 
-def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
-    """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
+def checked_model(model: Any, *, may_be_null: bool = False) -> pm.Model:
+    """Return `model_of` as plain tensors; raise an error if no path leads from prior to posterior.
 
     A model without free variables passes if ``may_be_null``.
     """
+    model = model_of(model)
     if not isinstance(model, pm.Model):
         raise TypeError(
             f"model: a pymc.Model is needed, got an object of type {type(model).__name__}. "

@@ -60,8 +60,6 @@ class Fit(NamedTuple):
     refuses_given: bool = False
     """Whether a fit to the given draws, or with the named latent variables, was tried and is far
     from the posterior."""
-    seconds: float = np.nan
-    """CPU seconds of an evaluation; NaN if not known."""
     misses: bool = False
     """Whether the search is not finished, or a part of the posterior was found that the fit
     misses."""
@@ -149,7 +147,6 @@ class Fitting:
             reason=known + fit.reason,
             gradient_evaluations=self._density.evaluations,
             refuses_given=bool(known),
-            seconds=self._density.seconds,
         )
 
     def further(self, known: DrawTuning) -> Fit:

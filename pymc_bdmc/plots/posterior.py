@@ -13,6 +13,7 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import line_xy, vline, vspan
 
 from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.density.draws import as_idata
 from pymc_bdmc.estimators import total_variation_of_divergence
 from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.plots.canvas import Canvas, Options, along, around, log_ticks, plot
@@ -85,6 +86,7 @@ def plot_agreement(
     >>> pc = bdmc.plot_agreement(dt, far)
     """
     check_counts(rows=rows)
+    idata = as_idata("idata", idata, model)
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
     elements = paired_elements(dt, idata, var_names=var_names)

@@ -10,8 +10,9 @@ import pymc as pm
 import xarray as xr
 from scipy.special import stdtrit
 
+from pymc_bdmc.density.draws import as_idata
 from pymc_bdmc.density.prior import joint_density
-from pymc_bdmc.density.refuse import with_plain_tensors
+from pymc_bdmc.density.refuse import model_of, with_plain_tensors
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     DrawsComparison,
@@ -179,10 +180,11 @@ def agreement(
     >>> bdmc.agreement(dt, xr.Dataset({"p": (("chain", "draw"), exact)})).status
     'good'
     """
-    free = [rv.name for rv in model.free_RVs] if model else None
-    read = Reading.of(dt)
+    read, idata = Reading.of(dt), as_idata("idata", idata, model)
+    given = None if model is None else model_of(model)
+    free = [rv.name for rv in given.free_RVs] if given else None
     elements = paired_elements(read, idata, free, var_names)
-    model = model or pm.Model.get_context(error_if_none=False)
+    model = given or pm.Model.get_context(error_if_none=False)
     # The model may be another one, and its variables may be left out.
     is_known = model is not None and {rv.name for rv in model.free_RVs} <= set(elements.shapes)
     model = with_plain_tensors(model) if is_known else None

@@ -1,14 +1,14 @@
 """Estimate log ML from draws of a posterior that one has, by bridge sampling."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from numpy import ndarray
 from pymc.vartypes import continuous_types
 
-from pymc_bdmc.density.draws import as_idata, check_observed, posterior_draws
+from pymc_bdmc.density.draws import check_observed, posterior_draws
 from pymc_bdmc.density.refuse import constraints, no_reference_for
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate
@@ -29,7 +29,7 @@ most 1, so Pareto k of their tail is small wherever so many cross."""
 
 
 def bridge_sampling(
-    idata: Any, model: pm.Model, rng: np.random.Generator
+    idata: xr.DataTree, model: pm.Model, rng: np.random.Generator
 ) -> tuple[Estimate, list[str]]:
     """Estimate log ML from posterior draws of a model; also return notes on what it is.
 
@@ -49,7 +49,6 @@ def bridge_sampling(
             f"model: there is no bridge to its posterior, {reason}. Anneal from the prior: "
             "bdmc.log_ml(pm.sample_bdmc(model, simulate=None))."
         )
-    idata = as_idata("idata", idata)
     check_observed("idata", idata, density.data)
     names, space = [rv.name for rv in density.model.free_RVs], Unconstrained(density)
     draws = posterior_draws("idata", idata, names, density.model)

@@ -161,7 +161,7 @@ def distance(
 def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
     """Return the given model, that of a result of `pymc.fit`, or that of the context."""
     if model is not None:
-        return pm.modelcontext(model)
+        return model
     fitted = [getattr(each, "model", None) for each in named.values()]
     context = pm.Model.get_context(error_if_none=False)
     known = [each for each in (*fitted, context) if isinstance(each, pm.Model)]

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.draws import all_draws, as_idata, check_observed
-from pymc_bdmc.density.refuse import checked_model, model_of
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate, weighted_average
 from pymc_bdmc.results.compare import LARGEST_FACTOR, strength, times
@@ -107,7 +107,7 @@ def hypothesis(
     dt : DataTree, Dataset or InferenceData
         Result of `sample_bdmc` on the real data, or draws of another sampler by ``chain`` and
         ``draw``.
-    model : pymc.Model or built model of Bambi
+    model : pymc.Model or object that has one
         The model of ``dt``, whose prior is drawn from.
     statement : str
         Comparisons by ``<``, ``<=``, ``>`` and ``>=`` of variables, Deterministics and numbers,
@@ -150,7 +150,7 @@ def hypothesis(
     >>> abs(found.posterior.value - 0.807) < 0.02  # the posterior is N(1/2, 1/3)
     True
     """
-    model = checked_model(model_of(model))
+    given, model = model, checked_model(model)
     tree, names = _parsed(statement, model)
     rng = np.random.default_rng(entropy_of(random_seed))
     read = Reading.of(dt)
@@ -159,7 +159,7 @@ def hypothesis(
         posterior = _by_runs(read, tree, names, model)
     else:
         density = TemperedDensity(model).check()
-        posterior = _by_draws(as_idata("dt", dt), tree, names, density)
+        posterior = _by_draws(as_idata("dt", dt, given), tree, names, density)
     return of_probabilities(statement, _beforehand(density, tree, rng), posterior)
 
 

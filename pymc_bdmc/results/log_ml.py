@@ -11,7 +11,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.density.refuse import checked_model, model_of
+from pymc_bdmc.density.draws import as_idata
+from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.structure import sum_out
 from pymc_bdmc.estimators import (
     ESTIMATORS,
@@ -401,8 +402,8 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
         without data log ML is log Z. Or draws from the posterior of ``model``, by ``chain`` and
         ``draw``: 400 or more, and four for every element of θ. Draws of the same chain should
         follow each other as they were made, since the error counts their autocorrelation.
-    model : pymc.Model or built model of Bambi, optional
-        The model of draws. Results need none.
+    model : pymc.Model or object that has one, optional
+        The model of draws: with a fit of Bambi, Bambi's own. Results need none.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Seed of the draws from the reference, in bridge sampling.
 
@@ -470,7 +471,8 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
     if read.has("real"):
         raise ValueError("model: dt is a result of sample_bdmc, which needs none: bdmc.log_ml(dt).")
     rng = np.random.default_rng(entropy_of(random_seed))
-    found, notes = bridge_sampling(dt, checked_model(model_of(model)), rng)
+    idata = as_idata("idata", dt, model)
+    found, notes = bridge_sampling(idata, checked_model(model), rng)
     value, error = (found.value, found.error) if found.valid else (np.nan, np.nan)
     method = found.method if found.valid else ""
     return LogML(

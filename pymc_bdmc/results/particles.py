@@ -231,15 +231,14 @@ def _without_rounding(*sources: np.ndarray) -> None:
 
 
 def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) -> None:
-    known = [str(name) for name in posterior.data_vars]
     if unknown := [name for name in free if name not in particles]:
         raise ValueError(f"var_names: the run has no variables {unknown}.")
-    missing = [name for name in free if name not in posterior]
+    missing = {name: particles[name].shape[2:] for name in free if name not in posterior}
     if missing:
         alone = " If not, var_names=[...] compares other variables alone."
-        raise ValueError(lacking("idata", missing, known) + alone)
-    if not set(known) & set(map(str, particles.data_vars)):
-        raise ValueError(f"idata: the run has none of its variables {known}.")
+        raise ValueError(lacking("idata", missing, posterior, particles) + alone)
+    if not set(posterior) & set(particles):
+        raise ValueError(f"idata: the run has none of its variables {list(posterior)}.")
 
 
 def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.density.identity import fingerprint
-from pymc_bdmc.density.refuse import checked_model, with_plain_tensors
+from pymc_bdmc.density.refuse import checked_model, model_of, with_plain_tensors
 from pymc_bdmc.density.support import different_variables, support_beyond
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
@@ -41,11 +41,11 @@ def built(build: Callable[[Any], pm.Model], value: Any) -> pm.Model:
             "build: a function is needed that returns the model for a value, got an object of type "
             f"{type(build).__name__}."
         )
-    model = build(value)
-    if not isinstance(model, pm.Model):
+    made = build(value)
+    if made is None or not isinstance(model := model_of(made), pm.Model):
         raise TypeError(
             f"build: it must return a pymc.Model, and build({value!r}) returned an object of type "
-            f"{type(model).__name__}. Does the function end with `return model`?"
+            f"{type(made).__name__}. Does the function end with `return model`?"
         )
     return model
 

@@ -153,7 +153,7 @@ def information_gain(
     >>> bool(abs(found.value - np.log(21) / 2) < 4 * found.error)
     True
     """
-    model = checked_model(pm.modelcontext(model))
+    model = checked_model(model)
     check_counts(datasets=datasets)
     if datasets == 1:
         raise ValueError("datasets: a single one has no error; pass two or more.")
@@ -327,7 +327,8 @@ def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | No
     point: dict[str, np.ndarray] = {}
     priors: dict[str, np.ndarray] = {}
     for name, model in designs.items():
-        free = [rv.name for rv in checked_model(model).free_RVs]
+        model = checked_model(model)
+        free = [rv.name for rv in model.free_RVs]
         variables = variables or free
         if free != variables:
             raise ValueError(
@@ -514,7 +515,7 @@ def _copied(size: int, pair: Mapping[str, pm.Model]) -> dict[str, pm.Model]:
     """Return copies, whose data may be replaced, if data can be simulated and are alike."""
     shapes, copies = {}, {}
     for name, model in pair.items():
-        checked_model(model, may_be_null=True)
+        model = checked_model(model, may_be_null=True)
         check_simulable(model)
         shapes[name] = {rv.name: rv.type.shape for rv in model.observed_RVs}
         with without_initial_values(model):

@@ -137,7 +137,7 @@ def point_null(
     >>> abs(found.factor.value - 0.174) < 0.05, found.of_draws.valid  # ½ log 3 − 2.25/6
     (True, True)
     """
-    model = checked_model(pm.modelcontext(model))
+    model = checked_model(model)
     free = [rv.name for rv in model.free_RVs]
     if not isinstance(fixed, Mapping) or not fixed or not set(fixed) <= set(free):
         raise ValueError(f"fixed: a mapping of some of the free variables {free} is needed.")

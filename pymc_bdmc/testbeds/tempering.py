@@ -15,7 +15,7 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.types import System
-from pymc_bdmc.density.refuse import checked_model
+from pymc_bdmc.density.refuse import checked_model, model_of
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import make_engine
 from pymc_bdmc.estimators.sandwich import log_prior_mass
@@ -225,9 +225,8 @@ def temper(
 
 
 def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> System:
-    if system is None or isinstance(system, pm.Model):
-        model = checked_model(pm.modelcontext(system))
-        density = TemperedDensity(model)
+    if not isinstance(system, System) and isinstance(model_of(system), pm.Model):
+        density = TemperedDensity(checked_model(system))
         density.check()
         return make_engine(density, ladder.betas, step).system(rng)
     if not isinstance(system, System):

@@ -317,7 +317,7 @@ def check_conditionals(
     True
     """
     check = Check("check_conditionals", budget, random_seed)
-    if isinstance(joint, pm.Model):
+    if not callable(joint):
         if points is not None:
             raise ValueError("points: they are drawn from the model; leave them out.")
         points, joint_logp = _of_model(joint, budget + 1, check.generator())

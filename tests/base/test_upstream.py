@@ -1,4 +1,4 @@
-"""Private attributes of PyTensor and PyMC mean what we think; run on old and new versions."""
+"""Private attributes of PyTensor, PyMC and Bambi mean what we think; on old and new versions."""
 
 import threading
 import time
@@ -6,12 +6,15 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pickle import PicklingError
 
+import bambi
 import cloudpickle
 import numpy as np
+import pandas
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from pymc.step_methods.compound import Competence
 from pytensor import wrap_py
 
@@ -151,3 +154,18 @@ def test_threads_that_are_not_kept_apart_change_settings_at_once(monkeypatch, re
     monkeypatch.setattr(type(upstream.alone), "__enter__", lambda self: None)
     monkeypatch.setattr(type(upstream.alone), "__exit__", lambda self, *exc_info: None)
     assert most_at_once(monkeypatch, TemperedDensity)[0] == 2
+
+
+@pytest.mark.filterwarnings("ignore:For backward compatibility")  # of pandas, to Bambi
+def test_fits_of_bambi_are_turned_into_draws_of_the_model():
+    """With predictors of mean 2, the intercept is higher by twice the slope; the offset is 2/4."""
+    table = pandas.DataFrame({"x": [1.0, 3.0, 2.0], "y": [0.0, 1.0, 2.0], "g": ["a", "b", "b"]})
+    model = bambi.Model("y ~ x + (1 | g)", table)
+    model.build()
+    draws = {"Intercept": 1.0, "x": 3.0, "1|g": 2.0, "1|g_sigma": 4.0}
+    values = {name: (("chain", "draw"), [[value]]) for name, value in draws.items()}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
+    found = upstream.as_sampled(model, idata)["posterior"].dataset
+    assert found["Intercept"] == 7.0
+    assert found["1|g_offset"] == 0.5
+    assert upstream.as_sampled(model.backend.model, idata) is None

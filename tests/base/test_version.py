@@ -5,6 +5,7 @@ import logging
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Semaphore
 from unittest.mock import Mock
 
 import pytest
@@ -70,3 +71,19 @@ def test_the_line_of_progress_is_replaced(place, monkeypatch, capsys, recwarn):
     assert max(map(len, lines)) < (60 if place == "terminal" else 116)
     assert not recwarn
     assert not shown(capsys, visible=False)
+
+
+def test_the_line_of_a_preparation_moves_and_vanishes(monkeypatch, capsys):
+    """Its clock shows the line while the one task is not finished."""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr(module, "TICK", 0.01)
+    ticks, show = Semaphore(0), ChainProgress._show
+    monkeypatch.setattr(ChainProgress, "_show", lambda self: [show(self), ticks.release()])
+    with ChainProgress({"fit": 2}, True, "Preparation", "") as progress:
+        for _ in range(3):  # of which the first is at the start
+            assert ticks.acquire(timeout=60)
+        progress.advance("fit", 1)
+    first, *lines, blank, last = capsys.readouterr().out.split("\r")
+    assert (first, blank.strip(), last) == ("", "", "")
+    assert lines[1].startswith("Preparation: fit 0/2. ")
+    assert lines[-1].startswith("Preparation: fit 1/2. ")

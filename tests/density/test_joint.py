@@ -60,3 +60,17 @@ def test_it_is_that_of_pymc(make, has_numba, monkeypatch):
     found = prior.joint_density(make())(VALUES)
     np.testing.assert_allclose(found, by_pymc(make()), rtol=1e-10)
     assert not np.allclose(found, by_pymc(growth(8)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("steps", [0, 9])
+def test_rows_of_a_scan_are_not_interpreted(steps, monkeypatch):
+    """Twin: rows without a scan are."""
+    modes = []
+
+    def noted(inputs, outputs, *, mode, **options):
+        modes.append(mode)
+        return compile_graph(inputs, outputs, mode=mode, **options)
+
+    monkeypatch.setattr(graph, "compile_graph", noted)
+    prior.joint_density(growth(steps) if steps else straight())(VALUES)
+    assert modes == [WITH_FAST_LOOPS if steps else graph.INTERPRETED]

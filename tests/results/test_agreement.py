@@ -274,7 +274,7 @@ def changed(**changes):
     ("idata", "said"),
     [
         (changed().drop_vars("beta"), r"lacks the variables \['beta'\]"),
-        (changed().rename(beta="betas"), r"Is it betas\? Rename: .*betas='beta'"),
+        (changed().rename(beta="betas"), r"Is it betas\? Rename: .*rename\({'betas': 'beta'}\)"),
         (changed().isel(of=[0, 1]).rename(of="to"), r"has the shape \(2,\), the run's \(3,\)"),
         (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
         (
