@@ -44,8 +44,10 @@ def averaged(
         Group ``posterior``, with the variables that all models with draws have in the same shape
         and with the same coordinates, by ``chain`` (one) and ``draw``, and with the coordinate
         ``model`` along ``draw``. Coordinates may be in another order. The log names the variables
-        that differ. A model of little probability has no draws. Group ``models``: ``probability`` and
-        ``probability_error``, one standard error, by ``model``.
+        that differ. A model of little probability has no draws.
+
+        Group ``models``: ``probability`` and ``probability_error``, one standard error, by
+        ``model``.
 
     Raises
     ------

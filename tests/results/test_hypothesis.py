@@ -166,7 +166,7 @@ def test_counts_labels_and_names(statement, right):
 @pytest.mark.parametrize("index", ["0", "-1", "2003", "'2001'"])
 def test_positions_among_labels_that_are_numbers_are_refused(index):
     model, posterior = counted()
-    with interpreted(), pytest.raises(ValueError, match="is no element.*2001"):
+    with interpreted(), pytest.raises(ValueError, match=r"is no element.*2001"):
         bdmc.hypothesis(posterior, model, f"b[{index}] > 0")
 
 
