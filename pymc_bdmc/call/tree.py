@@ -15,13 +15,13 @@ from pymc_bdmc.base import VERSION, logger
 from pymc_bdmc.base.schedules import mean_between, thermodynamic_length
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.call.options import CHAINS
+from pymc_bdmc.call.options import CHAINS, Options
 from pymc_bdmc.call.preparation import ModelPlan
 from pymc_bdmc.call.rounds import Round, anneal_in_rounds
 from pymc_bdmc.call.session import ModelSession, Session
 from pymc_bdmc.density.graph import INTERPRETED, TemperedModel
 from pymc_bdmc.density.identity import comparable_fingerprint
-from pymc_bdmc.density.refuse import constraints
+from pymc_bdmc.density.refuse import check_simulable, constraints
 from pymc_bdmc.density.structure import hard_variables
 from pymc_bdmc.density.support import undefined
 from pymc_bdmc.density.tempered import TemperedDensity
@@ -112,6 +112,7 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         "doubt": preparation.doubt if path.is_fitted else "",
         "particles": plan.sides[0].particles,
         "simulate": kind,
+        "not_simulated": "" if first else _not_simulated(options),
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
         "burn_in": max((each.burn_in for each in last.simulated), default=0),
@@ -121,6 +122,17 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
         "preparation_time": session.compile_time,
     }
     return attrs | ({"row_order": path.order} if path.order else {})
+
+
+def _not_simulated(options: Options) -> str:
+    """Return why data could not be simulated; empty if the call did not ask for it."""
+    if options.simulate:
+        return "the data could not be drawn, as the log says"
+    try:
+        check_simulable(options.model)
+    except ValueError as error:
+        return str(error).removeprefix("simulate: ").split(". ")[0].removesuffix(".")
+    return ""
 
 
 def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str, str | float]:

@@ -2,15 +2,19 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy import ndarray
+from pymc.vartypes import continuous_types
+from scipy.special import betaincinv, logit
 
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.draws import all_draws, as_idata, check_observed
@@ -18,7 +22,7 @@ from pymc_bdmc.density.refuse import checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import Estimate, weighted_average
 from pymc_bdmc.results.compare import LARGEST_FACTOR, strength, times
-from pymc_bdmc.results.log_ml import WithInterval, plus_minus
+from pymc_bdmc.results.log_ml import Z95, WithInterval, plus_minus
 from pymc_bdmc.results.particles import runs_and_density
 from pymc_bdmc.results.reading import Reading
 
@@ -30,10 +34,37 @@ LARGEST_ERROR = 0.2
 
 OPERATORS: dict[type, Callable] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.Pow: operator.pow, ast.USub: operator.neg,
+    ast.Div: operator.truediv, ast.Pow: np.float_power, ast.USub: operator.neg,
     ast.And: operator.and_, ast.Or: operator.or_, ast.Not: operator.invert,
 }  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Factor(WithInterval):
+    """A log Bayes factor with its standard error, nats; NaN if probabilities in it are too few.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Limits, each with 95 % confidence, also if it is not valid; infinite if there is none.
+    """
+
+    lower: float
+    upper: float
+
+    def __repr__(self) -> str:
+        """Return the factor with its interval, or else its limits."""
+        if self.valid and np.abs(self.interval).max() > LARGEST_FACTOR:
+            return f"exp({self.with_interval})"
+        if self.valid:
+            middle, low, high = map(times, np.exp([self.value, *self.interval]))
+            return f"{middle} (95 % interval {low} to {high})"
+        ends = {"at least": self.lower, "at most": self.upper}
+        known = [f"{side} {times(np.exp(x))}" for side, x in ends.items() if np.isfinite(x)]
+        each = ", each" if len(known) > 1 else ""
+        return f"{' and '.join(known)}{each} with 95 % confidence" if known else "not known"
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +76,7 @@ class Hypothesis:
     statement : str
     prior, posterior : Estimate
         Probabilities that the statement is true, with their standard errors.
-    against_complement, against_unrestricted : WithInterval
+    against_complement, against_unrestricted : Factor
         Log Bayes factors of the statement against its complement, and against the model without a
         restriction; nats.
 
@@ -64,8 +95,8 @@ class Hypothesis:
     statement: str
     prior: Estimate
     posterior: Estimate
-    against_complement: WithInterval
-    against_unrestricted: WithInterval
+    against_complement: Factor
+    against_unrestricted: Factor
 
     def __repr__(self) -> str:
         prior, posterior = (
@@ -73,24 +104,13 @@ class Hypothesis:
         )
         lines = [f"P({self.statement}) is {prior} beforehand, and {posterior} given the data."]
         lines += [each.reason for each in (self.prior, self.posterior) if not each.valid]
-        rival = f"The Bayes factor of {self.statement} against its complement"
-        if self.against_complement.valid:
-            lines.append(f"{rival} is {_shown(self.against_complement)}.")
-            lines.append(strength(*self.against_complement.interval))
-        else:
-            lines.append(f"{rival} is not known.")
-        if self.against_unrestricted.valid:
-            whole = "Against the model without a restriction it is"
-            lines.append(f"{whole} {_shown(self.against_unrestricted)}.")
+        factor, whole = self.against_complement, self.against_unrestricted
+        lines.append(f"The Bayes factor of {self.statement} against its complement is {factor!r}.")
+        ends = factor.interval if factor.valid else (factor.lower, factor.upper)
+        if factor.valid or min(ends) > 0 or max(ends) < 0:
+            lines.append(strength(*ends))
+        lines.append(f"Against the model without a restriction it is {whole!r}.")
         return "\n".join(lines)
-
-
-def _shown(factor: WithInterval) -> str:
-    """Return a Bayes factor with its interval."""
-    if np.abs(factor.interval).max() > LARGEST_FACTOR:
-        return f"exp({factor.with_interval})"
-    middle, low, high = map(times, np.exp([factor.value, *factor.interval]))
-    return f"{middle} (95 % interval {low} to {high})"
 
 
 def hypothesis(
@@ -111,9 +131,11 @@ def hypothesis(
         The model of ``dt``, whose prior is drawn from.
     statement : str
         Comparisons by ``<``, ``<=``, ``>`` and ``>=`` of variables, Deterministics and numbers,
-        such as ``"b > 0"``, ``"-0.1 < b < 0.1"`` or ``"a < b < c"``; joined by ``and``, ``or`` and
-        ``not``, with ``+ - * / **``, ``abs`` and elements by position or by coordinate,
-        ``"b[0] < b['treated']"``.
+        such as ``"b > 0"``, ``"-0.1 < b < 0.1"`` or ``"a < b < c"``, and of discrete ones by ``==``
+        and ``!=``; joined by ``and``, ``or`` and ``not``, with ``+ - * / **`` and ``abs``. Sums
+        count statements: ``"(a > 0) + (b > 0) + (c > 0) >= 2"``. Elements are named by coordinate,
+        ``"b['treated'] > 0"`` or ``"b[2001] > 0"``, or by position if coordinates are no numbers.
+        Other names stand in backticks: ``"`1|subject_sigma` > 1"``, ``"`sub::z` > 0"``.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Seed of 100,000 draws from the prior.
 
@@ -121,23 +143,31 @@ def hypothesis(
     -------
     Hypothesis
         A Bayes factor is valid if the relative errors of the probabilities in it are 20 % at most,
-        as of 25 independent draws. If not, its text says which draws are too few.
+        as of 25 independent draws. If not, its text says which draws are too few, and the factor
+        has limits.
 
     Raises
     ------
     ValueError
-        If the statement cannot be read, compares by ``==``, or names what is no variable; if it is
-        of vectors; or if ``dt`` is of another model or data.
+        If the statement cannot be read, compares continuous variables by ``==``, or names what is
+        no variable; if it is of vectors, or NaN at some draws; or if ``dt`` is of another model or
+        data.
 
     Notes
     -----
     The error of the posterior probability is that of independent runs, or of autocorrelated draws.
     It does not contain what all runs, or all draws, miss.
 
+    Limits are those of Clopper and Pearson [2]_ for the effective number of draws: the least of
+    those of the statement and of all that it compares, since a statement that is never true shows
+    no autocorrelation. The two probabilities share the failure probability of 5 %.
+
     References
     ----------
     .. [1] Klugkist and Hoijtink (2007), The Bayes factor for inequality and about equality
        constrained models. Computational Statistics and Data Analysis 51, 6367-6379.
+    .. [2] Clopper and Pearson (1934), The use of confidence or fiducial limits illustrated in the
+       case of the binomial. https://doi.org/10.1093/biomet/26.4.404
 
     Examples
     --------
@@ -167,27 +197,47 @@ def of_probabilities(statement: str, prior: Estimate, posterior: Estimate) -> Hy
     """Return the Bayes factors that follow from the probabilities of a statement."""
     sides = prior, posterior
     p, errors = np.array([[each.value, each.error] for each in sides]).T
+    limits = np.array([_limits(each) for each in sides])
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(p), errors / p
-        odds = np.log(p / (1 - p)), errors / p / (1 - p)
-    return Hypothesis(statement, *sides, _difference(*odds), _difference(*logs))
+        odds = _factor(logit(p), errors / p / (1 - p), logit(limits))
+        whole = _factor(np.log(p), errors / p, np.log(limits))
+    return Hypothesis(statement, *sides, odds, whole)
 
 
-def _difference(logs: ndarray, errors: ndarray) -> WithInterval:
-    """Return the difference of two logarithms, posterior less prior, with its error."""
-    if not (errors <= LARGEST_ERROR).all():
-        return WithInterval(np.nan, np.nan, False)
-    return WithInterval(float(logs[1] - logs[0]), float(np.hypot(*errors)), True)
+def _factor(logs: ndarray, errors: ndarray, limits: ndarray) -> Factor:
+    """Return the difference of two logarithms, posterior less prior, with error and limits."""
+    lower, upper = limits[1] - limits[0, ::-1]
+    value, error = float(logs[1] - logs[0]), float(np.hypot(*errors))
+    if valid := bool((errors <= LARGEST_ERROR).all()):
+        lower, upper = value - Z95 * error, value + Z95 * error
+    else:
+        value = error = np.nan
+    return Factor(value, error, valid, float(lower), float(upper))
 
 
-def _probability(value: float, error: float, n: int, draws: str, remedy: str) -> Estimate:
-    """Return a probability; it is not valid if too few draws show that it is neither 0 nor 1."""
+def _limits(found: Estimate) -> tuple[float, float]:
+    """Return limits of a probability, each with 97.5 % confidence: Clopper and Pearson (1934)."""
+    p, error = found.value, found.error
+    if not error > 0:  # nothing is known of its error
+        return 0.0, 1.0
+    n = p * (1 - p) / error**2 if 0 < p < 1 else 1 / error
+    true, false = p * n, (1 - p) * n
+    lower = betaincinv(true, false + 1, 0.025) if true else 0.0
+    return float(lower), float(betaincinv(true + 1, false, 0.975)) if false else 1.0
+
+
+def _probability(
+    value: float, error: float, n: int, effective: float, draws: str, remedy: str
+) -> Estimate:
+    """Return a probability; it is not valid if too few draws show that it is neither 0 nor 1.
+
+    The error then allows for the effective number of draws, and is 1 over it for 0 and for 1.
+    """
     value = round(float(value), 12)  # weights add up to 1 but for rounding
     least = min(value, 1 - value)
-    if not least:
-        error = 1 / n  # one draw
-    if error <= LARGEST_ERROR * least:
-        return Estimate(value, error, draws, True, "")
+    if least and error <= LARGEST_ERROR * least:
+        return Estimate(value, float(error), draws, True, "")
+    error = max(error, np.sqrt(value * (1 - value) / effective)) if least else 1 / effective
     few = f"{(least / error) ** 2:.0f} in effect" if least else "none"
     side = "true" if value < 0.5 else "false"
     reason = f"Of {n} {draws} it is {side} at {few}, and 25 are needed: {remedy}"
@@ -203,11 +253,12 @@ def _beforehand(density: TemperedDensity, tree: ast.expr, rng: np.random.Generat
             values = density.constrain(points)
         theta = np.concatenate([each.reshape(rows, -1) for each in points.values()], axis=1)
         inside = ~np.isnan(theta).any(axis=1)  # an ordered prior rejects the others
-        found.append(_evaluated(tree, values, density.model)[inside])
+        values = {name: each[inside] for name, each in values.items()}
+        found.append(_evaluated(tree, values, density.model, "prior draws")[0])
     truth = np.concatenate(found)
     p, n = truth.mean(), len(truth)
     return _probability(
-        p, np.sqrt(p * (1 - p) / n), n, "prior draws",
+        p, np.sqrt(p * (1 - p) / n), n, n, "prior draws",
         "state less, or put the statement into the prior of a model of its own and compare.",
     )  # fmt: skip
 
@@ -218,10 +269,16 @@ def _by_runs(read: Reading, tree: ast.expr, names: list[str], model: pm.Model) -
     draws = xr.DataTree.from_dict({"posterior": last.states.rename(particle="draw")})
     values = dict(zip(names, all_draws("dt", draws, names, model), strict=True))
     shares, log_weights = last.within_runs
-    truth = _evaluated(tree, values, model).reshape(shares.shape)
-    found = weighted_average(log_weights, (shares * truth).sum(axis=1))
+    series = np.array(_evaluated(tree, values, model, "particles"), dtype=float)
+    series = series.reshape(len(series), *shares.shape)
+    found = weighted_average(log_weights, (shares * series).sum(axis=2).T)
+    squares = weighted_average(log_weights, (shares * series**2).sum(axis=2).T).value
+    variances = squares - found.value**2
+    moves = variances > 1e-12 * squares  # not rounding alone
+    sizes = variances[moves] / found.error[moves] ** 2
     made = _probability(
-        float(found.value), float(found.error), truth.size, "particles",
+        found.value[0], found.error[0], series[0].size,
+        min(sizes, default=found.effective_sample_size), "particles",
         "sample with a smaller target_error.",
     )  # fmt: skip
     if found.valid:
@@ -238,36 +295,69 @@ def _by_draws(
     check_observed("dt", idata, density.data)
     model, chains = density.model, idata["posterior"].sizes["chain"]
     values = dict(zip(names, all_draws("dt", idata, names, model), strict=True))
-    truth = _evaluated(tree, values, model).reshape(chains, -1).astype(float)
-    p = float(truth.mean())
-    size = array_stats.ess(truth, method="mean") if 0 < p < 1 else np.nan
-    error = float(np.nan_to_num(np.sqrt(p * (1 - p) / size)))
-    return _probability(p, error, truth.size, "draws", "sample longer.")
+    series = np.array(_evaluated(tree, values, model, "draws"), dtype=float)
+    p, n = float(series[0].mean()), series[0].size
+    # What does not move says nothing of autocorrelation; ESS is NaN for too few draws.
+    by_chain = [each.reshape(chains, -1) for each in series if np.ptp(each) > 0]
+    sizes = np.nan_to_num([array_stats.ess(each, method="bulk") for each in by_chain], nan=1.0)
+    error = np.sqrt(p * (1 - p) / sizes[0]) if 0 < p < 1 else 0.0
+    return _probability(p, error, n, min(sizes, default=chains), "draws", "sample longer.")
 
 
 def _parsed(statement: str, model: pm.Model) -> tuple[ast.expr, list[str]]:
     """Return a statement as a tree, and the names of the variables in it."""
+    quoted: dict[str, str] = {}
+
+    def identifier(name: re.Match) -> str:
+        word = f"quoted_{name[1].encode().hex()}"
+        quoted[word] = name[1]
+        return word
+
     try:
-        tree = ast.parse(statement.strip(), mode="eval").body
-    except (SyntaxError, AttributeError):
-        raise ValueError(f"statement: {statement!r} is no comparison such as 'a < b'.") from None
-    nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Eq | ast.NotEq) for node in nodes):
+        tree = ast.parse(re.sub("`([^`]+)`", identifier, statement.strip()), mode="eval").body
+    except (SyntaxError, TypeError, AttributeError):
         raise ValueError(
-            "statement: it compares by == or !=, which has probability 0 or 1 under a continuous "
-            "prior. bdmc.point_null fixes variables at values."
-        )
-    names = list(dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and n.id != "abs"))
+            f"statement: {statement!r} is no comparison such as 'a < b'. Names with other signs "
+            "than letters, digits and _ stand in backticks: '`1|group_sigma` > 1'."
+        ) from None
+    used = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id != "abs"]
+    for node in used:
+        node.id = quoted.get(node.id, node.id)
+    names = list(dict.fromkeys(node.id for node in used))
     known = [rv.name for rv in model.unobserved_RVs]
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"statement: the model has no variables {unknown}, but {known}.")
+        raise ValueError(
+            f"statement: the model has no variables {unknown}, but {known}. Names with other signs "
+            "than letters, digits and _ stand in backticks."
+        )
     if not names:
         raise ValueError(f"statement: {statement!r} names no variable; the model has {known}.")
     return tree, names
 
 
-def _evaluated(tree: ast.expr, values: Mapping[str, ndarray], model: pm.Model) -> ndarray:
-    """Return at which draws a statement is true; values have one draw a row."""
+def _evaluated(
+    tree: ast.expr, values: Mapping[str, ndarray], model: pm.Model, draws: str
+) -> list[ndarray]:
+    """Return at which draws a statement is true, and all that it compares, by draw.
+
+    Values have one draw a row.
+    """
+    compared: list[ndarray] = []
+
+    def side(node: ast.expr) -> Any:
+        found = of(node)
+        if isinstance(found, ndarray):
+            if share := np.isnan(found).mean():
+                raise ValueError(
+                    f"statement: {ast.unparse(node)} is NaN at {share:.2%} of the {draws}, where "
+                    "it can be called neither true nor false; state what is defined at all of them."
+                )
+            compared.append(found)
+        return found
+
+    def is_continuous(node: ast.expr) -> bool:
+        names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in values]
+        return any(model[name].dtype in continuous_types for name in names)
 
     def of(node: ast.expr) -> Any:
         match node:
@@ -279,14 +369,26 @@ def _evaluated(tree: ast.expr, values: Mapping[str, ndarray], model: pm.Model) -
                 return _element(values[name], name, node.slice, model)
             case ast.Call(func=ast.Name(id="abs"), args=[inner], keywords=[]):
                 return np.abs(of(inner))
-            case ast.UnaryOp(op=op) if type(op) in OPERATORS:
-                return OPERATORS[type(op)](of(node.operand))
-            case ast.BinOp(op=op) if type(op) in OPERATORS:
-                return OPERATORS[type(op)](of(node.left), of(node.right))
+            case ast.UnaryOp(op=ast.USub()):
+                return -(of(node.operand) + 0)
+            case ast.UnaryOp(op=ast.Not()):
+                return ~of(node.operand)
+            case ast.BinOp(op=op) if type(op) in OPERATORS:  # statements count as 0 and 1
+                with np.errstate(all="ignore"):
+                    return OPERATORS[type(op)](of(node.left) + 0, of(node.right) + 0)
             case ast.BoolOp(op=op):
                 return reduce(OPERATORS[type(op)], map(of, node.values))
             case ast.Compare(ops=ops) if all(type(op) in OPERATORS for op in ops):
-                sides = [of(each) for each in (node.left, *node.comparators)]
+                parts = [node.left, *node.comparators]
+                sides = [side(each) for each in parts]
+                if any(isinstance(op, ast.Eq | ast.NotEq) for op in ops):
+                    for part, found in zip(parts, sides, strict=True):
+                        if np.asarray(found).dtype.kind == "f" and is_continuous(part):
+                            raise ValueError(
+                                f"statement: {ast.unparse(part)} is continuous, and compared by "
+                                "== or !=, which has probability 0 or 1. bdmc.point_null fixes "
+                                "variables at values."
+                            )
                 pairs = zip(ops, sides[:-1], sides[1:], strict=True)
                 return reduce(np.logical_and, [OPERATORS[type(o)](a, b) for o, a, b in pairs])
         raise ValueError(f"statement: {ast.unparse(node)!r} cannot be read in it.")
@@ -302,21 +404,27 @@ def _evaluated(tree: ast.expr, values: Mapping[str, ndarray], model: pm.Model) -
             f"statement: it compares arrays of shape {truth.shape[1:]}; name their elements, such "
             "as b[0] < b[1]."
         )
-    return truth
+    return [truth, *compared]
 
 
 def _element(values: ndarray, name: str, index: ast.expr, model: pm.Model) -> ndarray:
-    """Return the draws of an element that is named by positions or coordinates."""
+    """Return the draws of an element that is named by coordinates, or else by positions."""
     dims = model.named_vars_to_dims.get(name, (None,) * (values.ndim - 1))
+    coords = {dim: list(model.coords.get(dim) or ()) for dim in dims}
     try:
-        given = ast.literal_eval(index)
+        given = np.atleast_1d(np.array(ast.literal_eval(index), object))
         place: list[Any] = [
-            each if isinstance(each, int) else list(model.coords[dim]).index(each)
-            for each, dim in zip(np.atleast_1d(np.array(given, object)), dims, strict=True)
-        ]
+            each if isinstance(each, int) and not _has_numbers(coords[dim]) else
+            coords[dim].index(each)
+            for each, dim in zip(given, dims, strict=True)
+        ]  # fmt: skip
         return values[(slice(None), *place)]
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, TypeError, ValueError):
         raise ValueError(
             f"statement: {name}[{ast.unparse(index)}] is no element; its shape is "
-            f"{values.shape[1:]}, with the dimensions {dims}."
+            f"{values.shape[1:]}, with the coordinates {coords}."
         ) from None
+
+
+def _has_numbers(labels: list) -> bool:
+    return bool(labels) and all(isinstance(each, Number) for each in labels)

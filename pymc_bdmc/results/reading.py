@@ -186,6 +186,7 @@ class Reading:
     is_compiled: int = 0
     particles: int | None = None  # N; None for a system whose runs are single chains
     simulate: str = ""
+    not_simulated: str = ""  # why data could not be simulated
     hyperparameters: str = ""
     upper_bound: str | None = None  # start of the reverse runs on simulated data
     independent_starts: int = 0

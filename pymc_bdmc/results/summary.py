@@ -251,8 +251,8 @@ def report(
     Parameters
     ----------
     dt : DataTree or mapping of str to DataTree
-        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`; or results of several models of
-        the same data, by name.
+        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`; or results of one or several
+        models of the same data, by name.
     style : {"text", "latex"}, default "text"
         ``"latex"``: paragraphs and a ``tabular`` that need no package.
 
@@ -276,6 +276,8 @@ def report(
     if style not in ("text", "latex"):
         raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
     if isinstance(dt, Mapping) and not isinstance(dt, xr.DataTree):
+        if len(dt) == 1:
+            return report(*dt.values(), style=style)
         return _written(*_on_models(dt), style)
     return _written(*_on_one(Reading.annealed(dt, "report")), style)
 

@@ -329,7 +329,11 @@ def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None)
         each: [found.remedy for found in findings if found.status == each and found.remedy]
         for each in ("bad", "open", None)
     }
-    doubts = [doubt.with_remedy for doubt in doubts_of(read)]
+    doubts = [  # chains that hardly moved do not change a certificate
+        doubt.with_remedy
+        for doubt in doubts_of(read)
+        if (status, doubt.name) != ("good", "acceptance")
+    ]
     remedy = [*remedies["bad"], *remedies["open"], *doubts, *remedies[None], NO_REMEDY][0]
     return Verdict(status, headline, findings, remedy)
 

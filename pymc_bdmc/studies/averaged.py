@@ -7,11 +7,14 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.base import logger
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.density.refuse import model_of
 from pymc_bdmc.results.compare import compare
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.studies.compare_models import ModelChoice
+
+_log = logger(__name__)
 
 
 def averaged(
@@ -38,10 +41,13 @@ def averaged(
     Returns
     -------
     DataTree
-        Group ``posterior``, with the variables that all models with draws have in the same shape,
-        by ``chain`` (one) and ``draw``, and with the coordinate ``model`` along ``draw``. A model
-        of little probability has no draws. Group ``models``: ``probability`` and
-        ``probability_error``, one standard error, by ``model``.
+        Group ``posterior``, with the variables that all models with draws have in the same shape
+        and with the same coordinates, by ``chain`` (one) and ``draw``, and with the coordinate
+        ``model`` along ``draw``. Coordinates may be in another order. The log names the variables
+        that differ. A model of little probability has no draws.
+
+        Group ``models``: ``probability`` and ``probability_error``, one standard error, by
+        ``model``.
 
     Raises
     ------
@@ -118,21 +124,28 @@ def _stacked(draws: xr.Dataset) -> xr.Dataset:
 
 def _joined(parts: list[xr.Dataset]) -> xr.Dataset:
     """Return draws of several models as one chain, with the variables that all have alike."""
-    first, *others = parts
-    shared = [
-        name
-        for name, each in first.items()
-        if all(name in o and _shape(o[name]) == _shape(each) for o in others)
-    ]
-    if not shared:
-        raise ValueError("comparison: there is no variable that all models have in the same shape.")
+    common = [name for name in parts[0] if all(name in each for each in parts)]
+    differing = [name for name in common if len({_labels(each[name]) for each in parts}) > 1]
+    reason = (
+        f"comparison: shapes or coordinates of {differing} differ between the models, so their "
+        "elements mean different things; give them the same ones to average them."
+    )
+    if not (shared := [name for name in common if name not in differing]):
+        nothing = "comparison: there is no variable that all models have."
+        raise ValueError(reason if differing else nothing)
+    if differing:
+        _log.warning(f"{reason} They are left out.")
     return _by_draw(
-        xr.concat([each[shared] for each in parts], "sample", combine_attrs="drop_conflicts")
+        xr.concat(
+            [each[shared] for each in parts], "sample", join="outer", combine_attrs="drop_conflicts"
+        )
     )
 
 
-def _shape(values: xr.DataArray) -> dict:
-    return {dim: size for dim, size in values.sizes.items() if dim != "sample"}
+def _labels(values: xr.DataArray) -> frozenset:
+    """Return the size and the labels of every dimension, in any order; else its positions."""
+    inner = [dim for dim in values.dims if dim != "sample"]
+    return frozenset((dim, values.sizes[dim], frozenset(values.get_index(dim))) for dim in inner)
 
 
 def _by_draw(draws: xr.Dataset) -> xr.Dataset:

@@ -110,6 +110,66 @@ def test_too_few_draws_are_told(statement, known, text):
     assert text in repr(found)
 
 
+@cache
+def counted():
+    """Discrete variables, integer labels, and a name that is no identifier; y says nothing."""
+    coords = {"year": [2002, 2001], "place": ["x", "y"]}
+    with interpreted(), pm.Model(coords=coords) as model:
+        pm.Poisson("k", 2)
+        pm.Normal("b", [-2, 2], 1, dims="year")
+        pm.Normal("c", [-2, 2], 1)
+        pm.Normal("1|Subject_sigma")
+        pm.Normal("d", [-2, 2], 1, dims="place")
+        pm.Normal("y", 0, 1, observed=0.0)
+        with pm.Model(name="sub"):
+            pm.Normal("z")
+        drawn = pm.draw([*model.free_RVs], 4000, random_seed=1)
+    names = [rv.name for rv in model.free_RVs]
+    dims = {name: ["chain", "draw", *(f"{name}_dim",) * (x.ndim - 1)]
+            for name, x in zip(names, drawn, strict=True)}  # fmt: skip
+    posterior = {
+        name: (dims[name], x.reshape(4, 1000, *x.shape[1:]))
+        for name, x in zip(names, drawn, strict=True)
+    }
+    return model, xr.Dataset(posterior)
+
+
+@pytest.mark.parametrize(
+    ("statement", "right"),
+    [
+        ("k == 2", stats.poisson.pmf(2, 2)),
+        ("k != 2", 1 - stats.poisson.pmf(2, 2)),
+        ("k / 2 == 1", stats.poisson.pmf(2, 2)),
+        ("k ** -1 < 0.4", stats.poisson.sf(2, 2)),
+        ("(c[0] > 0) == (c[1] > 0)", 2 * stats.norm.cdf(2) * stats.norm.cdf(-2)),
+        ("(c[0] < -2) + (c[1] > 2) > 1", 0.25),
+        ("(c[0] < -2) + (c[1] > 2) == 1", 0.5),
+        ("b[2001] > 0", stats.norm.cdf(2)),
+        ("b[2002] > 0", stats.norm.cdf(-2)),
+        ("c[1] > 0", stats.norm.cdf(2)),
+        ("c[-1] > 0", stats.norm.cdf(2)),
+        ("d[1] > 0", stats.norm.cdf(2)),
+        ("d['y'] > 0", stats.norm.cdf(2)),
+        ("`1|Subject_sigma` > 1", stats.norm.sf(1)),
+        ("`sub::z` > 1 or `k` == 2", 1 - stats.norm.cdf(1) * (1 - stats.poisson.pmf(2, 2))),
+    ],
+)
+def test_counts_labels_and_names(statement, right):
+    """The data say nothing, so both probabilities are that of the prior. Twin: a tenth beside."""
+    model, posterior = counted()
+    with interpreted():
+        found = bdmc.hypothesis(posterior, model, statement, random_seed=1)
+    for each in (found.prior, found.posterior):
+        assert abs(each.value - right) < SIGMAS * each.error < 0.1 < abs(each.value + 0.2 - right)
+
+
+@pytest.mark.parametrize("index", ["0", "-1", "2003", "'2001'"])
+def test_positions_among_labels_that_are_numbers_are_refused(index):
+    model, posterior = counted()
+    with interpreted(), pytest.raises(ValueError, match=r"is no element.*2001"):
+        bdmc.hypothesis(posterior, model, f"b[{index}] > 0")
+
+
 def test_factors_of_probabilities():
     """Twin: odds in place of probabilities."""
     prior, posterior = (Estimate(p, 0.01, "", True, "") for p in (0.2, 0.6))
@@ -120,10 +180,71 @@ def test_factors_of_probabilities():
     assert found.against_unrestricted.error == pytest.approx(np.hypot(*errors))
 
 
+def test_limits_cover():
+    """Of few draws that are true: they fail at most 5 % of the time, and α = 1e-4 for the count.
+
+    Twin: limits by normal errors of the same draws.
+    """
+    p0, p, n, rng = 0.5, 2e-3, 2000, np.random.default_rng(1)
+    prior = Estimate(p0, np.sqrt(p0 * (1 - p0) / 1e5), "", True, "")
+    right = np.log(p / (1 - p)) - np.log(p0 / (1 - p0))
+    below = beside = 0
+    for k in rng.binomial(n, p, 1000):
+        error = np.sqrt(k / n * (1 - k / n) / n) if k else 1 / n
+        found = of_probabilities("a > 4", prior, Estimate(k / n, error, "", False, "few"))
+        assert not found.against_complement.valid
+        below += found.against_complement.upper < right
+        beside += k + 1.645 * np.sqrt(k) < n * p
+    most = stats.binom.isf(1e-4, 1000, 0.05)
+    assert below <= most < beside
+
+
+@pytest.mark.parametrize(
+    ("prior", "posterior", "side"),
+    [
+        (0.5, (3 / 2000, 2000), "at most"),
+        (0.5, (0.0, 2000), "at most"),
+        (0.5, (1.0, 2000), "at least"),
+        (0.0, (0.5, 2000), "at least"),
+        (0.0, (1.0, 2000), "at least"),
+        (0.0, (0.0, 2000), "not known"),
+    ],
+)
+def test_few_draws_give_a_limit(prior, posterior, side):
+    """Of independent draws by the rule of three: about 3.7/n, with 97.5 %, if none is true."""
+    made = []
+    for p, n in ((prior, 100_000), posterior):
+        error = np.sqrt(p * (1 - p) / n) if 0 < p < 1 else 1 / n
+        made.append(Estimate(p, error, "draws", error < 0.2 * min(p, 1 - p), "few."))
+    found = of_probabilities("a > 4", *made)
+    line = next(each for each in repr(found).splitlines() if "complement" in each)
+    assert side in line
+    if prior == 0.5 and posterior[0] == 0:
+        assert np.exp(found.against_complement.upper) == pytest.approx(3.7 / 2000, rel=0.02)
+        assert repr(found).count("very strong") == 1
+        assert "with 95 % confidence" in line
+
+
+def test_limits_of_autocorrelated_draws_are_wider():
+    """A statement that is never true shows no autocorrelation; what it compares does."""
+    slow = draws().isel(draw=np.repeat(np.arange(1000), 20))
+    with interpreted():
+        once, often = (
+            bdmc.hypothesis(each, three(), "a > 4", random_seed=1).against_complement.upper
+            for each in (draws(), slow)
+        )
+    assert often == pytest.approx(once, abs=0.3)  # each draw counts once; else log 20 less
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("a == 0", "point_null"),
+        ("a == 0", "a is continuous.*bdmc.point_null"),
+        ("-b[0] != 0 and a > 0", "point_null"),
+        ("a ** 0.5 > 1", r"a \*\* 0.5 is NaN at .*% of the draws"),
+        ("not a ** 0.5 > 1", "neither true nor false"),
+        ("`a > 0", "is no comparison.*backticks"),
+        ("`a > 0` > 1", r"no variables \['a > 0'\]"),
         ("a >", "is no comparison"),
         ("a + 1", "is no comparison"),
         ("a and b[0]", "is no comparison"),

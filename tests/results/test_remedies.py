@@ -15,7 +15,7 @@ from pymc_bdmc.results.checks.missed import sign_of_a_miss
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.verdict import doubts_of, verdict_of
 from tests.call.test_posterior_draws import drawn
-from tests.models import rates
+from tests.models import interpreted, rates
 from tests.results.trees import runs
 
 TESTS = Path(__file__).parent.parent
@@ -107,6 +107,7 @@ FOLLOWED = [
 ]
 """Words of a remedy, a call that prints it, and one that follows it."""
 ELSEWHERE = {
+    "write all that has no random draws": "what_has_no_random_draws_is_named",
     "for a gap of about one nat": "the_remedy_of_a_wide_gap_works",
     "Compare the draws with the group posterior": "what_draws_or_forward_runs_miss_is_told",
     "see which of your chains agrees": "chains_that_contradict_each_other_are_bad",
@@ -195,6 +196,22 @@ def test_a_remedy_is_followed(words, without, following):
         assert bdmc.evidence(dt, "RTS")["valid"].all()
     else:
         assert bdmc.log_ml(dt).valid
+
+
+def test_what_has_no_random_draws_is_named():
+    """By the default call, which says nothing of simulate=None. Twin: the call that has it."""
+    with interpreted(), pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("extra", -(x**2))
+        pm.Normal("y", x, observed=0.5)
+    options = {"chains": 4, "random_seed": 1, "cores": 1, "progressbar": False}
+    dt, twin = pm.sample_bdmc(model, temperatures=5, **options), run("alone")
+    reason = "since the Potential extra has a log density but no random draws"
+    assert reason in bdmc.verdict(dt).text
+    assert "write all that has no random draws" in printed(dt)
+    assert "simulate=None" not in bdmc.verdict(dt).text + printed(dt)
+    assert "Nothing was simulated, so" in bdmc.verdict(twin).text
+    assert "leave out simulate=None" in printed(twin)
 
 
 def test_a_wrong_step_method_fails_the_check_that_is_named():

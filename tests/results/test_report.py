@@ -41,6 +41,10 @@ def test_a_report_claims_what_the_verdict_says_in_plain_text_and_latex(results, 
     assert all(row.count(" & ") == 3 and row.endswith(r" \\") for row in rows if "&" in row)
 
 
+def test_a_mapping_of_one_result_is_that_result(results):
+    assert bdmc.report({"a": results["alone"]}) == bdmc.report(results["alone"])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_number_of_the_table_is_one_of_the_summary(results, name):
     dt = results[name]

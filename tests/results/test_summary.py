@@ -115,7 +115,7 @@ IDLE = {
         (UNEVEN.format("reverse"), {"forward": np.zeros((1, 500)), "reverse": -HEAVY[None]}, {}),
         ("1 of 64 log weights are outliers", {"real": STRAGGLER}, {"real": -STRAGGLER}),
         ("90.0% of the transitions diverged", DIVERGED, {"divergences": (("beta",), np.zeros(4))}),
-        ("1 of 33 chains hardly moved", {"lowest_acceptance": (("chain",), STILL)}, {}),
+        ("real: 1 of 33 chains hardly moved", {"lowest_acceptance": (("chain",), STILL)}, {}),
         # Chains that do not move are no fault if forward and reverse runs agree all the same.
         (
             "hardly moved along part of the path; their log weights widen the gap",
@@ -127,6 +127,15 @@ IDLE = {
 def test_faults_of_runs_are_told(words, groups, twin):
     assert re.search(words, doubts(**{"real": np.zeros(33)} | groups))
     assert not re.search(words, doubts(**{"real": np.zeros(33)} | twin))
+
+
+def test_chains_that_hardly_moved_are_told_once():
+    """A wide gap shows them in both directions."""
+    groups = IDLE | {"real": None, "forward": np.full((20, 3), -1.5)}
+    told = [each for each in bdmc.diagnose(tree(**groups)) if "hardly moved" in each]
+    assert len(told) == 1
+    assert told[0].count("hardly moved") == 1
+    assert told[0].startswith("forward, reverse: 120 of 120 chains")
 
 
 @pytest.mark.parametrize("lost", [0.0, 0.1])

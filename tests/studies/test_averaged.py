@@ -71,6 +71,58 @@ def test_predictions_are_of_all_models():
     assert (predicted["model"] == found["posterior"]["model"]).all()
 
 
+def labelled(mean, arms, seed=1):
+    """Posterior draws of ``effect`` by arm: its mean is the place of its label in "uvw"."""
+    dt = result(400, mean, seed=seed)
+    means = xr.DataArray(["uvw".index(arm) for arm in arms], {"arm": arms})
+    dt["posterior"] = xr.DataTree(
+        dt["posterior"].dataset.assign(effect=means + dt["posterior"]["b"] - mean)
+    )
+    return dt
+
+
+@pytest.mark.parametrize(
+    ("arms", "kept"), [(["u", "v"], True), (["v", "u"], True), (["u", "w"], False)]
+)
+def test_elements_are_joined_by_label(arms, kept, caplog):
+    """Elements of other labels would be padded with NaN. Twin: the same labels."""
+    results = {"a": [labelled(-1, ["u", "v"])], "b": [labelled(5, arms, seed=2)]}
+    with caplog.at_level("WARNING", "pymc.bdmc"):
+        found = bdmc.averaged(choice([0.6, 0.4], results), random_seed=1)["posterior"].dataset
+    assert ("effect" in found) == kept
+    assert ("coordinates of ['effect'] differ" in caplog.text) is not kept
+    assert np.isfinite(found["b"]).all()
+    if kept:
+        means = found["effect"].mean("chain").groupby("model").mean("draw").sel(arm=["u", "v"])
+        assert means.values == pytest.approx(np.array([[0, 1], [0, 1]]), abs=0.05)
+    else:
+        alone = {
+            name: [dt.map_over_datasets(lambda d: d.drop_vars("b", errors="ignore"))]
+            for name, (dt,) in results.items()
+        }
+        with pytest.raises(ValueError, match=r"\['effect'\] differ .* give them the same"):
+            bdmc.averaged(choice([0.6, 0.4], alone))
+
+
+@cache
+def labelled_model(mean, arms):
+    with interpreted(), pm.Model(coords={"arm": list(arms)}) as made:
+        pm.Normal("y", pm.Normal("b", mean), 0.1, observed=[0.0, 1.0], dims="arm")
+    return made
+
+
+def test_predictions_of_other_labels_are_not_joined():
+    """Twin: the same labels."""
+    results = {"a": [result(400, -1)], "b": [result(400, 5)]}
+    models = {"a": labelled_model(-1, "uv"), "b": labelled_model(5, "uw")}
+    with interpreted(), pytest.raises(ValueError, match=r"\['y'\] differ"):
+        bdmc.averaged(choice([0.6, 0.4], results), models, random_seed=1)
+    models["b"] = labelled_model(5, "uv")
+    with interpreted():
+        found = bdmc.averaged(choice([0.6, 0.4], results), models, random_seed=1)
+    assert np.isfinite(found["posterior_predictive"]["y"]).all()
+
+
 def test_a_model_without_draws_is_left_out():
     results = {"a": [result(400, -1)], "b": [result(400, 5)]}
     found = bdmc.averaged(choice([1 - 1e-9, 1e-9], results), random_seed=1)

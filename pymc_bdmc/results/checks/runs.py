@@ -95,24 +95,27 @@ def undefined(read: Reading) -> Iterator[Finding]:
 def dead(read: Reading) -> Iterator[Finding]:
     """Doubt runs that hardly moved, unless the gap is narrow all the same."""
 
-    def counted(side: Side) -> str:
+    def stuck(side: Side) -> int:
         if "lowest_acceptance" not in side.run:
-            return ""
+            return 0
         if read.has(*SIDES["simulated"]) and side.name in SIDES["simulated"]:
             value, error = gap(read)
             # The total variation is then at most 0.25, as in a good verdict, by Pinsker's
             # inequality in both ways.
             if value + 2 * error <= 0.25:
-                return ""
-        n = int((side.run["lowest_acceptance"] < 0.01).sum())  # chosen
-        return f"{n} of {side.n_finished} chains hardly moved along part of the path" if n else ""
+                return 0
+        return int((side.run["lowest_acceptance"] < 0.01).sum())  # chosen
 
-    if found := read.by_group(counted):
+    if found := {side: n for side in read.sides.values() if (n := stuck(side))}:
+        text = (
+            f"{', '.join(side.name for side in found)}: {sum(found.values())} of "
+            f"{sum(side.n_finished for side in found)} chains hardly moved along part of the path"
+        )
         # Discrete variables have one compiled kernel only.
         only_kernel = read.discrete_variables and read.moves.is_compiled
         kernel = more_particles(read) if only_kernel else another_kernel(read)
         remedy = Remedy(f"their log weights widen the gap: {easier(read, kernel)}.")
-        yield Finding("acceptance", None, found, remedy)
+        yield Finding("acceptance", None, text, remedy)
 
 
 def divergent(read: Reading) -> Iterator[Finding]:

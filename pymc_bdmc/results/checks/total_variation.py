@@ -42,15 +42,18 @@ DATA = {
 
 def nothing_simulated(read: Reading) -> Iterator[Finding]:
     """Report that the distance of the draws from the posterior is not known."""
+    reason = f", since {read.not_simulated}" if read.not_simulated else ""
     text = (
-        "Nothing was simulated, so the distance of the posterior draws from the true posterior is "
-        "not known."
+        f"Nothing was simulated{reason}, so the distance of the posterior draws from the true "
+        "posterior is not known."
     )
-    remedy = Remedy(
-        "to judge the draws too, data must be simulated: leave out simulate=None, write a "
-        "Potential as an observed pm.CustomDist with random=..., or pass a pair from your own "
-        "simulator, simulate=bdmc.Given(point, data)."
-    )
+    remedy = Remedy("to judge the draws too, data must be simulated: leave out simulate=None.")
+    if reason:
+        remedy = Remedy(
+            "to judge the draws too, write all that has no random draws as an observed "
+            "pm.CustomDist with random=..., or pass a pair from your own simulator, "
+            "simulate=bdmc.Given(point, data)."
+        )
     yield Finding("total variation", "open", text, remedy)
 
 
