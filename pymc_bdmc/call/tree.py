@@ -124,7 +124,7 @@ def _attributes(session: ModelSession, plan: ModelPlan, rounds: Sequence[Round])
 
 
 def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str, str | float]:
-    """Return where log p is NaN on the real data, as attributes; nothing if nowhere."""
+    """Return where log p is NaN or +∞ on the real data, as attributes; nothing if nowhere."""
     engine, density = session.engine, session.engine.density
     if not (engine.meets_undefined and "posterior" in dt.children):
         return {}
