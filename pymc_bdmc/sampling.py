@@ -163,7 +163,7 @@ def sample_bdmc(
     RuntimeError
         If a worker ends in the middle of its task, and the executor does not replace it.
     FloatingPointError
-        If a log density is +∞ at a state of a run; names β and the variables.
+        If a log density is +∞ at a state of a step method of PyMC; names β and the variables.
     KeyboardInterrupt
         If Ctrl-C is pressed before any run is finished, or twice. Otherwise the finished runs are
         the result, with the attribute ``interrupted``.

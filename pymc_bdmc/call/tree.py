@@ -136,7 +136,7 @@ def _not_simulated(options: Options) -> str:
 
 
 def _undefined(session: ModelSession, last: Round, dt: xr.DataTree) -> dict[str, str | float]:
-    """Return where log p is NaN on the real data, as attributes; nothing if nowhere."""
+    """Return where log p is NaN or +∞ on the real data, as attributes; nothing if nowhere."""
     engine, density = session.engine, session.engine.density
     if not (engine.meets_undefined and "posterior" in dt.children):
         return {}

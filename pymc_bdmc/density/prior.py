@@ -83,20 +83,23 @@ def forward_graph(
 
 
 def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable | None:
-    """Draw a gamma, inverse gamma or beta variable directly on the unconstrained scale.
+    """Draw a gamma, inverse gamma, beta or Dirichlet variable directly on the unconstrained scale.
 
     One draw of Gamma(0.01) in a thousand is below 1e-308, and its logarithm would be −∞. The draw
     here is exact: if G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a
-    Gamma(a) variable, and the log-odds of a Beta(a, b) variable are the difference of two of these.
+    Gamma(a) variable. The log-odds of a Beta(a, b) variable are the difference of two of these, and
+    a Dirichlet variable is a vector of them, without its mean.
     See Devroye (1986), Non-Uniform Random Variate Generation, Section IX.3.5. None for other
     variables.
     """
     op = rv.owner.op
-    if not isinstance(op, GammaRV | InvGammaRV | BetaRV):
+    if not isinstance(op, GammaRV | InvGammaRV | BetaRV | DirichletRV):
         return None
     size = op.size_param(rv.owner)
     size = None if isinstance(size.type, NoneTypeT) else size
-    first, second = pt.broadcast_arrays(*op.dist_params(rv.owner))
+    first, *others = pt.broadcast_arrays(*op.dist_params(rv.owner))
+    if size is not None and isinstance(op, DirichletRV):
+        size = pt.concatenate([size, first.shape[-1:]])
 
     def log_gamma(shape):
         large = pm.Gamma.dist(shape + 1, 1, size=size)
@@ -104,11 +107,14 @@ def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable |
 
     match op, transform:
         case GammaRV(), LogTransform():
-            return log_gamma(first) + pt.log(second)
+            return log_gamma(first) + pt.log(*others)
         case InvGammaRV(), LogTransform():
-            return pt.log(second) - log_gamma(first)
+            return pt.log(*others) - log_gamma(first)
         case BetaRV(), LogOddsTransform():
-            return log_gamma(first) - log_gamma(second)
+            return log_gamma(first) - log_gamma(*others)
+        case DirichletRV(), SimplexTransform():
+            logs = log_gamma(first)
+            return logs[..., :-1] - logs.mean(axis=-1, keepdims=True)
     return None
 
 
@@ -193,11 +199,6 @@ def _infinite(model: pm.Model, name: str) -> str:
             'Write the sticks as a variable, v = pm.Beta("v", 1, alpha, shape=K), and the weights '
             f'as pm.Deterministic("{rv.name}", pt.concatenate([[1.0], pt.cumprod(1 - v)]) * '
             "pt.concatenate([v, [1.0]])); that is the same prior."
-        )
-    elif isinstance(rv.owner.op, DirichletRV):
-        remedy = (
-            f'Write g = pm.Gamma("g", a, 1), and the weights as pm.Deterministic("{rv.name}", '
-            "g / g.sum(-1, keepdims=True)); that is the same prior."
         )
     return (
         f"{rv.name}: some of its prior draws are rounded to the edge of its support, which is "

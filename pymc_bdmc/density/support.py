@@ -30,7 +30,7 @@ FALSE_ALARMS = 1e-3
 DRAWS = LEARNING + 512
 """Prior draws that `check_prior` compares with the density."""
 MOVES = 4000
-"""Moves from posterior states by which `undefined` looks for NaN; chosen."""
+"""Moves from posterior states by which `undefined` looks for NaN and +∞; chosen."""
 
 
 def different_variables(old: pm.Model, new: pm.Model) -> str:
@@ -137,7 +137,7 @@ def _is_inside(density: TemperedDensity, values: dict[str, np.ndarray]) -> np.nd
 
 
 class Undefined(NamedTuple):
-    """Variables whose log density is NaN at some states, and how frequent these are."""
+    """Variables whose log density is NaN or +∞ at some states, and how frequent these are."""
 
     names: list[str]
     prior: float
@@ -154,12 +154,12 @@ def undefined(
     weights: np.ndarray,
     rng: np.random.Generator,
 ) -> Undefined:
-    """Return where log p is NaN on the real data, from weighted posterior states, one a row.
+    """Return where log p is NaN or +∞ on the real data, from weighted posterior states, one a row.
 
-    No posterior state has a density that is NaN, since runs reject it. So states are moved by the
+    No posterior state has such a density, since runs reject it. So states are moved by the
     differences of two others, as in Metropolis moves by differential evolution (ter Braak, 2006, A
     Markov chain Monte Carlo version of the genetic algorithm differential evolution). If the
-    density is NaN at the end of a move, it is taken to be what it is at the last state on the way
+    density is so at the end of a move, it is taken to be what it is at the last state on the way
     that has one. The probability that such a move is accepted is then at most the share of the
     posterior that is lost, by detailed balance.
     """
@@ -185,7 +185,7 @@ def undefined(
             name
             for each in lost
             for name, value in density.factors(each, data)
-            if np.isnan(value).any()
+            if not (value < np.inf).all()
         ]
         error = next(filter(None, (density.error_at(each, data) for each in lost)), "")
     return Undefined(list(dict.fromkeys(names)), n_prior / n, error, float(share))
@@ -206,11 +206,8 @@ def _height_at_the_edge(density: TemperedDensity, state: Point, step: Point) -> 
             high = middle
         else:
             low = middle
-    try:
-        last = density.log_joint(_moved(state, step, low), density.data)
-        return last - density.log_joint(state, density.data)
-    except FloatingPointError:  # +∞
-        return np.inf
+    last = density.log_joint(_moved(state, step, low), density.data)
+    return last - density.log_joint(state, density.data)
 
 
 def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -> None:

@@ -186,9 +186,9 @@ class TemperedDensity:
         return log_prior, ell
 
     def is_undefined(self, point: Point, data: Data | None = None) -> bool:
-        """Return whether log p is NaN, or ℓ is NaN and the prior has mass."""
-        log_prior, ell = self.terms(point, data or self.present_data)
-        return bool(np.isnan(log_prior) or (np.isnan(ell) and log_prior > -np.inf))
+        """Return whether log p is NaN or +∞, or ℓ is and the prior has mass."""
+        log_prior, ell = map(float, self.terms(point, data or self.present_data))
+        return not log_prior < np.inf or (not ell < np.inf and log_prior > -np.inf)
 
     def log_joint(self, point: Point, data: Data | None = None) -> float:
         """Return log p + ℓ, in nats; −∞ if either is NaN, and an error if either is +∞."""

@@ -81,7 +81,7 @@ class CompiledEngine:
 
     @property
     def meets_undefined(self) -> bool:
-        """Whether log p or ℓ was NaN at a state so far, or may have been on a worker."""
+        """Whether log p or ℓ was NaN or +∞ at a state so far, or may have been on a worker."""
         return bool(self._undefined[0])
 
     @cached_property

@@ -257,13 +257,13 @@ class Problem(Density):
 
 @njit(nogil=True, cache=True)
 def blocks_of(function, target, thetas, values):
-    """Write log p + ℓ of every block at every row of ``thetas``; −∞ for NaN."""
+    """Write log p + ℓ of every block at every row of ``thetas``; −∞ for NaN or +∞."""
     log_prior, ell = np.zeros(values.shape[1]), np.zeros(values.shape[1])
     for j in range(len(thetas)):
         failed, _ = function(thetas[j], target.data, target.interval, log_prior, ell)
         for i in range(values.shape[1]):
             value = log_prior[i] + ell[i] + failed
-            values[j, i] = -np.inf if np.isnan(value) else value
+            values[j, i] = value if value < np.inf else -np.inf
 
 
 @njit(nogil=True, cache=True)
@@ -310,6 +310,6 @@ def conditional_slopes(conditional, target, others, thetas, values, gradients):
         copy_vector(thetas[j], longer)
         log_prior, ell = conditional.second(longer, data, interval, second[0], second[1])
         value = log_prior + ell + failed
-        values[j] = -np.inf if np.isnan(value) else value
+        values[j] = value if value < np.inf else -np.inf
         for i in range(size):
             gradients[j, i] = second[0, i] + second[1, i]

@@ -109,8 +109,8 @@ class Fitting:
         ``named`` latent variables. Last comes a nested fit whose latent variables may be of any
         family, in ``wider``, if they are independent blocks.
         """
-        if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):
-            return self._failed(NoFit("log p is +∞ at some prior draws"))
+        if not len(self._prior):
+            return self._failed(NoFit("no prior draw is finite"))
         known = ""
         if given is not None:
             fit = self._tried(self._judged, given, "fitted to the draws that were given")

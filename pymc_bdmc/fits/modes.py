@@ -234,7 +234,10 @@ def _mode_by_gradients(
         if precision is None:
             break
         unit = 1 / np.sqrt(np.diag(precision))
-        values, vectors = np.linalg.eigh(precision * np.outer(unit, unit))
+        scaled = precision * np.outer(unit, unit)
+        if not np.isfinite(scaled).all():
+            break
+        values, vectors = np.linalg.eigh(scaled)
         if values[0] < 1e-9 * values[-1]:
             break
         half = unit[:, None] * vectors / np.sqrt(values)

@@ -25,7 +25,7 @@ class Target(NamedTuple):
     reference: Reference
     """Reference at the start of the path, if not the prior; then every element is continuous."""
     undefined: np.ndarray
-    """Number of evaluations so far at which log p or ℓ was NaN, shape (1,)."""
+    """Number of evaluations so far at which log p or ℓ was NaN or +∞, shape (1,)."""
 
 
 class Parameters(NamedTuple):
@@ -142,7 +142,7 @@ def evaluate_terms(target, state):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def _evaluate(density, target, state):
-    """Evaluate both terms; if one is NaN, ℓ is −∞, so that every kernel rejects such a θ."""
+    """Evaluate both terms; if one is NaN or +∞, ℓ is −∞, so that every kernel rejects such a θ."""
     log_prior, ell = density(
         state.theta,
         target.data,
@@ -150,7 +150,7 @@ def _evaluate(density, target, state):
         state.log_prior_gradient,
         state.log_likelihood_gradient,
     )
-    if np.isnan(log_prior + ell):
+    if not log_prior + ell < np.inf:
         target.undefined[0] += 1
         ell = -np.inf
         if not log_prior < np.inf:

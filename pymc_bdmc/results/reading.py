@@ -204,7 +204,7 @@ class Reading:
     discrete_variables: str = ""
     centred_effects: str = ""
     unreached: str = ""  # centred effects whose small scales the fit does not reach
-    undefined: str = ""  # variables whose log density is NaN at some θ on the real data
+    undefined: str = ""  # variables whose log density is NaN or +∞ at some θ on the real data
     undefined_error: str = ""  # an exception that it raises there, in a line
     undefined_prior: float = 0.0  # share of prior draws at which it is
     undefined_posterior: float = 0.0  # share of moves from posterior states that end there

@@ -1,4 +1,4 @@
-"""A log density that is NaN counts as −∞; next to the posterior no number is valid."""
+"""A log density that is NaN or +∞ counts as −∞; next to the posterior no number is valid."""
 
 from functools import cache
 
@@ -58,7 +58,7 @@ def test_overflow_far_from_the_posterior_does_no_harm():
     assert log_ml.valid
     assert abs(log_ml.value - log_ml_of_hazards(1000)) < SIGMAS * log_ml.error
     assert abs(log_ml.value - log_ml_of_hazards(1)) > SIGMAS * log_ml.error
-    assert "The log density of y is NaN at " in log_ml.notes
+    assert "The log density of y is NaN or +∞ at " in log_ml.notes
     assert dt.attrs["undefined"] == "y"
     share = stats.norm.sf(np.log(np.finfo(float).max), 0, 1000)
     error = np.sqrt(share * (1 - share) / 1000)
@@ -73,6 +73,46 @@ def seen_through(function):
     return model
 
 
+def test_infinity_by_rounding_far_from_the_posterior_does_no_harm():
+    """Quadrature, α = 6e-5. Twin: log ML of half as wide a prior.
+
+    A count above zero has the probability 1 − P(0), which rounds to 0 at small means.
+    """
+    x, y = np.arange(20.0), np.tile([1, 2, 0, 3], 5)
+
+    with pm.Model() as model:
+        rate = pm.math.exp(0.5 + pm.Normal("b", 0, 4) * x)
+        pm.HurdlePoisson("y", 0.75, rate, observed=y)
+    b = np.linspace(-1, 1, 4001)
+    rates = np.exp(0.5 + np.multiply.outer(b, x))
+    counts = stats.poisson.logpmf(y, rates) - np.log(-np.expm1(-rates)) + np.log(0.75)
+    ells = np.where(y > 0, counts, np.log(0.25)).sum(axis=1)
+    right, other = (
+        logsumexp(ells + stats.norm.logpdf(b, 0, sd)) + np.log(b[1] - b[0]) for sd in (4, 2)
+    )
+    dt, log_ml = found(model, simulate=None)
+    assert log_ml.valid
+    assert abs(log_ml.value - right) < SIGMAS * log_ml.error
+    assert abs(log_ml.value - other) > SIGMAS * log_ml.error
+    assert dt.attrs["undefined_prior"] > 0.1
+
+
+@cache
+def infinite_beyond(edge):
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("broken", pm.math.switch(x > edge, np.inf, 0.0))
+    return model
+
+
+@pytest.mark.parametrize(("edge", "is_near"), [(1.5, True), (4.5, False)])
+def test_nothing_is_valid_next_to_infinity(edge, is_near):
+    """The evidence is infinite. Twin: infinity beyond 4.5 deviations takes 3e-6 of the prior."""
+    dt, log_ml = found(infinite_beyond(edge), simulate=None)
+    assert log_ml.valid is not is_near
+    assert (dt.attrs.get("undefined_posterior", 0.0) > 1e-3) is is_near
+
+
 def test_nothing_is_valid_where_the_posterior_ends_at_nan(monkeypatch):
     """A root: the posterior is high where it ends. Twin: a logarithm, at which it vanishes."""
     monkeypatch.setattr(support, "MOVES", 400)
@@ -81,7 +121,7 @@ def test_nothing_is_valid_where_the_posterior_ends_at_nan(monkeypatch):
         dt, log_ml = found(seen_through(function), **options)
         assert log_ml.valid is not is_near
         assert abs(dt.attrs["undefined_prior"] - stats.norm.cdf(-1)) < 0.06  # five errors
-        told = [each for each in bdmc.diagnose(dt) if "log density of y is NaN" in each]
+        told = [each for each in bdmc.diagnose(dt) if "log density of y is NaN or +∞" in each]
         assert bool(told) is is_near
         assert ("posterior is far from such values" in log_ml.notes) is not is_near
 

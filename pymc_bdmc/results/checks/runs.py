@@ -58,8 +58,8 @@ def interrupted(read: Reading) -> Iterator[Finding]:
 
 
 def undefined_near(read: Reading) -> str:
-    """Say where the density is NaN, if the posterior lies next to it; else return nothing."""
-    # So many moves from posterior states may end where it is NaN; chosen.
+    """Say where the density is NaN or +∞, if the posterior lies next to it; else return nothing."""
+    # So many moves from posterior states may end there; chosen.
     if not read.undefined or not read.undefined_posterior > 1e-3:
         return ""
     return (
@@ -69,7 +69,7 @@ def undefined_near(read: Reading) -> str:
 
 
 def undefined_far(read: Reading) -> str:
-    """Say where the density is NaN, if the posterior is far from it; else return nothing."""
+    """Say where the density is NaN or +∞, if the posterior is far from it; else return nothing."""
     if not read.undefined or undefined_near(read):
         return ""
     return (
@@ -80,11 +80,11 @@ def undefined_far(read: Reading) -> str:
 def _undefined_at(read: Reading) -> str:
     raised = f" ({read.undefined_error})" if read.undefined_error else ""
     share = f"{read.undefined_prior:.2%} of the prior draws"
-    return f"log density of {read.undefined} is NaN at {share}{raised}"
+    return f"log density of {read.undefined} is NaN or +∞ at {share}{raised}"
 
 
 def undefined(read: Reading) -> Iterator[Finding]:
-    """Doubt a density that is NaN next to the posterior."""
+    """Doubt a density that is NaN or +∞ next to the posterior."""
     if near := undefined_near(read):
         remedy = Remedy(
             f"write {read.undefined} in a form that does not overflow, or bound the parameters."
