@@ -149,8 +149,9 @@ def fit_nested(
         no_reference(), np.empty((0, len(others))), others, units, latent,
         likely[usable[:1]][:, latent], steps, sparsity_of(pattern), np.inf, LOOSE,
     )  # fmt: skip
-    groups = int(found.sparsity.groups.max()) + 1
-    if 8 < groups <= MOST_COLUMNS:  # with fewer, a combination saves little
+    if (groups := int(found.sparsity.groups.max()) + 1) > MOST_COLUMNS:
+        raise NoFit("too many of the latent variables depend on each other")
+    if groups > 8:  # with fewer, a combination saves little
         entries = found.precisions(likely[usable], gradients[usable], density)
         of_entry = found.sparsity.groups[found.sparsity.columns]
         found = found._replace(combination=combination_of(entries, of_entry))
@@ -158,8 +159,6 @@ def fit_nested(
         if separated:
             ends = found.sparsity.rows, found.sparsity.columns
             found = found._replace(separable=separable_of(*separated, *ends, groups))
-    if groups > MOST_COLUMNS:
-        raise NoFit("too many of the latent variables depend on each other")
     found = _started(found, found.given(likely[usable[:1]][:, others], density))
     phis = found.to_units(likely[: 8 * SEARCHES, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
@@ -170,10 +169,9 @@ def fit_nested(
         metric=spread_of(found.to_units(prior[:, others])), searches=SEARCHES,
         overlooked=limits.OVERLOOKED,
     )  # fmt: skip
-    checked = 64 * (1 + len(others))  # draws of φ that judge and improve the marginal
     fitted = partial(
-        _fitted, density=density, search=search, checked=checked, prior=prior,
-        n_starts=MOST_PROBED, rng=rng,
+        _fitted, density=density, search=search, prior=prior, n_starts=MOST_PROBED, rng=rng,
+        checked=64 * (1 + len(others)),  # draws of φ that judge and improve the marginal
     )  # fmt: skip
     split = partial(_split, density, likely[usable[:2]], latent, of_latent, spread)
     try:

@@ -287,8 +287,10 @@ class NestedReference(NamedTuple):
 
         Newton's steps are halved for each until its own block rises.
         """
-        of_latent, steps = cast(Blocks, self.blocks).of_latent, self.steps
-        by_block, slopes = density.by_block(self.blocks), density.slopes_in(self.latent)
+        blocks, steps = cast(Blocks, self.blocks), self.steps
+        by_block, slopes, of_latent = (
+            density.by_block(blocks), density.slopes_in(self.latent), blocks.of_latent
+        )  # fmt: skip
         heights, curvatures = by_block(thetas)[:, of_latent], np.empty((len(thetas), len(steps)))
         still = np.ones(curvatures.shape, dtype=bool)
         for _ in range(MOST_STEPS):
