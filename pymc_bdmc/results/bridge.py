@@ -77,15 +77,12 @@ def bridge_sampling(
     found = [_bridge(space.log_joint, *pair, repeated, rng) for pair in (halves, halves[::-1])]
     apart, error = found[0].value - found[1].value, np.hypot(found[0].error, found[1].error)
     size, score = _least_effective_size(blocks) / repeated, score_of_states(space, thetas)
-    doubts = {
-        score.text.rstrip("."): score.status == "bad",
-        f"an effective sample size of {size:.0f} draws, {LEAST_EFFECTIVE} are needed": (
-            size < LEAST_EFFECTIVE
-        ),
-        **{each.reason: not each.valid for each in found},
-        f"two halves of the draws give log ML {abs(apart):.2g} nats apart": abs(apart) > 3 * error,
-    }
-    reason = next((text for text, holds in doubts.items() if holds), found[0].reason)
+    few = f"an effective sample size of {size:.0f} draws, {LEAST_EFFECTIVE} are needed"
+    doubts = [score.text.rstrip(".")] * (score.status == "bad")
+    doubts += [few] * (size < LEAST_EFFECTIVE)
+    doubts += [each.reason for each in found if not each.valid]
+    if abs(apart) > 3 * error:
+        doubts.append(f"two halves of the draws give log ML {abs(apart):.2g} nats apart")
     notes = [
         f"It rests on these {len(thetas)} draws alone: if they miss part of the posterior, it is "
         "too low, and nothing shows it. pm.sample_bdmc(model, posterior=idata) looks for what they "
@@ -93,8 +90,8 @@ def bridge_sampling(
         *one_labelling(space, dict(zip(names, draws, strict=True))),
         *constraints(density.model)["constraints"].split("\n"),
     ]
-    value, valid = (found[0].value + found[1].value) / 2, not any(doubts.values())
-    return Estimate(value, float(error / 2), "bridge sampling", valid, reason), notes
+    value, reason = (found[0].value + found[1].value) / 2, [*doubts, found[0].reason][0]
+    return Estimate(value, float(error / 2), "bridge sampling", not doubts, reason), notes
 
 
 def _bridge(
