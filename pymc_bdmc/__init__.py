@@ -71,6 +71,7 @@ from pymc_bdmc.results.particles import expectation as expectation
 from pymc_bdmc.results.reweighting import elasticity as elasticity
 from pymc_bdmc.results.sandwich import burn_in_effect as burn_in_effect
 from pymc_bdmc.results.sandwich import certified as certified
+from pymc_bdmc.results.score import score_test as score_test
 from pymc_bdmc.results.summary import report as report
 from pymc_bdmc.results.summary import summary as summary
 from pymc_bdmc.results.verdict import diagnose as diagnose
@@ -120,7 +121,8 @@ __all__ = [
     "plot_error_analysis", "plot_estimators", "plot_hysteresis", "plot_information", "plot_plan",
     "plot_pointwise", "plot_sandwich", "plot_sensitivity", "plot_tempering", "plot_work",
     "point_null", "pointwise", "pointwise_orders", "rbm", "report", "sample", "sample_bdmc",
-    "schedules", "sensitivity", "summary", "temper", "testing", "testsystems", "verdict",
+    "schedules", "score_test", "sensitivity", "summary", "temper", "testing", "testsystems",
+    "verdict",
 ]  # fmt: skip
 __version__ = VERSION
 

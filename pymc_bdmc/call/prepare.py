@@ -26,6 +26,7 @@ from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.structure import hard_variables, sum_out
 from pymc_bdmc.fits.draws import DrawTuning
 from pymc_bdmc.paths import Path, PriorPath
+from pymc_bdmc.results.score import score_of
 from pymc_bdmc.simulations import Simulated, Simulation, if_possible
 
 _log = logger(__name__)
@@ -209,6 +210,10 @@ def _sets(session: ModelSession, preparation: Preparation, first: int) -> Sets:
     if options.posterior is not None:
         source, density = options.source_of_draws, session.engine.density
         starts = posterior_states(source, options.posterior, options.n_real_chains, density)
+        if options.judged is options.posterior:
+            score = score_of(density, options.posterior, source)
+            if score.status == "bad":
+                _log.warning(f"{source}: {score.text}")
     return Sets(session, preparation, simulation, starts, first)
 
 

@@ -417,6 +417,8 @@ def split_rhat(values: np.ndarray, comparisons: int) -> np.ndarray:
 def copies(draws: ArrayLike) -> float:
     """Return the mean number of copies of a draw, which is 1 unless draws were repeated.
 
+    It is the mean over draws, so that n draws over it is their effective number (Kish).
+
     Consecutive equal draws, as after a rejection, count once. Equal values that come from rounding
     are not copies. They are recognised as multiples of a unit.
 
@@ -435,8 +437,8 @@ def copies(draws: ArrayLike) -> float:
     draws = np.ascontiguousarray(draws, dtype=float)
     moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
     kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
-    distinct = len(np.unique(kept, axis=0))
-    return 1.0 if all(map(_is_rounded, kept.T)) else len(kept) / distinct
+    _, times = np.unique(kept, axis=0, return_counts=True)
+    return 1.0 if all(map(_is_rounded, kept.T)) else float(times @ times / times.sum())
 
 
 def _is_rounded(values: np.ndarray) -> bool:

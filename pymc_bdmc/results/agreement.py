@@ -37,6 +37,7 @@ from pymc_bdmc.results.checks.draws import (
 from pymc_bdmc.results.finding import Status, status_html
 from pymc_bdmc.results.particles import Elements, Unconstrained, paired_elements
 from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.score import most_missed, score_of
 
 LOG_JOINT = "log p(θ, y)"
 
@@ -210,6 +211,9 @@ def agreement(
     if too_low and not contradicts:
         status = "open"
     text = list(agreeing(status, table, elements.n_draws, repeated, missed))
+    if status != "good" and model is not None:
+        score = score_of(TemperedDensity(model).check(), as_idata("idata", idata), "idata")
+        text = [score.text] * (score.status == "bad") + text
     if status == "open" and not too_low:
         differs = (statuses == "bad").any()
         text += doubts or ([] if differs else [enough_draws(table, found, labels, elements)])
@@ -359,7 +363,7 @@ def _too_low(
     error = scaled.std(ddof=1) / scaled.mean() / np.sqrt(scaled.size)
     upper = log_mean_exp(log_weights) + stdtrit(scaled.size - 1, share) * error
     missed = np.exp(min(lower - upper, 30.0))
-    return float(np.log1p(missed)) if missed > _most(particles.ess, ALPHA / 3) else 0.0
+    return float(np.log1p(missed)) if missed > most_missed(particles.ess, ALPHA / 3) else 0.0
 
 
 def _missed_by_draws(draws: _Side, particles: _Side) -> float:
@@ -372,12 +376,7 @@ def _missed_by_draws(draws: _Side, particles: _Side) -> float:
         return 0.0
     jackknife = (len(w) - 1) / len(w) * np.sum(((by_run - of_runs * share) / (1 - of_runs)) ** 2)
     lower = float(share - stdtrit(degrees, 1 - ALPHA / 2) * np.sqrt(jackknife))
-    return lower if lower > _most(draws.ess, ALPHA / 2) else 0.0
-
-
-def _most(n: float, alpha: float) -> float:
-    """Return the largest share that n independent draws all miss with this probability."""
-    return 1 - alpha ** (1 / n)
+    return lower if lower > most_missed(draws.ess, ALPHA / 2) else 0.0
 
 
 def agreement_dataset(found: Agreement) -> xr.Dataset:

@@ -11,14 +11,15 @@ from pymc.vartypes import continuous_types
 from pymc_bdmc.density.draws import check_observed, posterior_draws
 from pymc_bdmc.density.refuse import constraints, no_reference_for
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.estimators import Estimate, copies, log_mean_exp
 from pymc_bdmc.estimators.bar import log_acceptances, solve_bar
 from pymc_bdmc.reference.metric import estimate_metric
 from pymc_bdmc.reference.student import make_reference
+from pymc_bdmc.results.finding import MAX_CHANCE
+from pymc_bdmc.results.labels import one_labelling
 from pymc_bdmc.results.particles import Unconstrained
+from pymc_bdmc.results.score import BLOCKS, beyond_chance, score_of_states
 
-BLOCKS = 8
-"""Blocks of successive draws, which go to the two halves in turn: two of each of four chains."""
 LEAST_EFFECTIVE = 400
 """Least effective sample size of draws that are believed, by Vehtari et al. (2021),
 Rank-normalization, folding, and localization. It is small if blocks of draws disagree too."""
@@ -35,7 +36,7 @@ def bridge_sampling(
 
     A t distribution is fitted to one half of the draws, and Bennett's acceptance ratio compares the
     other half with as many draws from it; then the halves change places, and the two estimates are
-    averaged.
+    averaged. Blocks of draws go to the two halves in turn.
     """
     density = TemperedDensity(model).check()
     for rv in density.model.free_RVs:
@@ -59,43 +60,51 @@ def bridge_sampling(
             f"idata: {len(thetas)} draws are too few to fit a reference to one half of them; "
             f"{least} are needed."
         )
+    blocks = np.array(np.split(thetas[: len(thetas) // BLOCKS * BLOCKS], BLOCKS))
+    if (still := (np.ptp(blocks, axis=1) == 0).any(axis=0)).any():
+        raise ValueError(
+            f"idata: {space.labels[still][0]} is the same in {blocks.shape[1]} successive draws. "
+            "Leave out chains that do not move, or sample again by another step method."
+        )
     if not (space.log_joint(thetas) > -np.inf).all():
         raise ValueError(
             "idata: at some of its draws the model and its data are impossible. Is it a fit of "
             "another model, or to other data?"
         )
-    blocks = np.split(thetas[: len(thetas) // BLOCKS * BLOCKS], BLOCKS)
+    repeated = copies(blocks)
     halves = np.concatenate(blocks[::2]), np.concatenate(blocks[1::2])
-    found = [_bridge(space.log_joint, *pair, rng) for pair in (halves, halves[::-1])]
-    (first, second), apart = found, found[0].value - found[1].value
-    error = float(np.hypot(first.error, second.error))
-    reason = next((each.reason for each in found if not each.valid), first.reason)
-    valid = first.valid and second.valid
-    if valid and abs(apart) > 3 * error:
-        valid, reason = False, f"two halves of the draws give log ML {abs(apart):.2g} nats apart"
-    if (size := _least_effective_size(np.array(blocks))) < LEAST_EFFECTIVE:
-        valid = False
-        reason = f"an effective sample size of {size:.0f} draws, {LEAST_EFFECTIVE} are needed"
+    found = [_bridge(space.log_joint, *pair, repeated, rng) for pair in (halves, halves[::-1])]
+    apart, error = found[0].value - found[1].value, np.hypot(found[0].error, found[1].error)
+    size, score = _least_effective_size(blocks) / repeated, score_of_states(space, thetas)
+    few = f"an effective sample size of {size:.0f} draws, {LEAST_EFFECTIVE} are needed"
+    doubts = [score.text.rstrip(".")] * (score.status == "bad")
+    doubts += [few] * (size < LEAST_EFFECTIVE)
+    doubts += [each.reason for each in found if not each.valid]
+    if abs(apart) > 3 * error:
+        doubts.append(f"two halves of the draws give log ML {abs(apart):.2g} nats apart")
     notes = [
         f"It rests on these {len(thetas)} draws alone: if they miss part of the posterior, it is "
         "too low, and nothing shows it. pm.sample_bdmc(model, posterior=idata) looks for what they "
         "miss.",
+        *one_labelling(space, dict(zip(names, draws, strict=True))),
         *constraints(density.model)["constraints"].split("\n"),
     ]
-    value = (first.value + second.value) / 2
-    return Estimate(value, error / 2, "bridge sampling", valid, reason), notes
+    value, reason = (found[0].value + found[1].value) / 2, [*doubts, found[0].reason][0]
+    return Estimate(value, float(error / 2), "bridge sampling", not doubts, reason), notes
 
 
 def _bridge(
     log_joint: Callable[[ndarray], ndarray],
     seen: ndarray,
     unseen: ndarray,
+    repeated: float,
     rng: np.random.Generator,
 ) -> Estimate:
     """Compare unseen draws with as many from a t distribution that is fitted to seen ones.
 
     With its centre m, the density (f(θ) + f(2m − θ))/2 has the same integral as f and no skewness,
-    so that it is nearer to the t distribution (Meng and Schilling 2002, warp bridge sampling).
+    so that it is nearer to the t distribution (Meng and Schilling 2002, warp bridge sampling). The
+    weights of the draws from the t distribution have the mean Z whatever the given draws are.
     """
     centre = seen.mean(axis=0)
     reference = make_reference(centre, estimate_metric(seen, np.zeros_like(seen), for_moves=False))
@@ -107,10 +116,17 @@ def _bridge(
     weights = log_weights(reference.draw(len(unseen), rng)), log_weights(unseen)
     log_z = solve_bar(*weights)
     sides = [_variance_of_mean(each) for each in log_acceptances(*weights, log_z)]
-    error = float(np.sqrt(sum(variance for variance, _ in sides)))
-    effective = min(size for _, size in sides)
+    error = float(np.sqrt(sides[0][0] + repeated * sides[1][0]))
+    effective = min(sides[0][1], sides[1][1] / repeated)
     reason = f"{effective:.0f} effective draws cross, {FEWEST_CROSSING:.0f} are needed"
-    return Estimate(log_z, error, "bridge sampling", effective >= FEWEST_CROSSING, reason)
+    if valid := effective >= FEWEST_CROSSING:
+        beyond, _ = beyond_chance(np.exp(weights[0] - log_z), 1.0, MAX_CHANCE, of_expected=error)
+        if beyond > 1:
+            valid, mean = False, log_mean_exp(weights[0])
+            reason = (
+                f"importance sampling from a fit to the draws gives {mean:.2f}, not {log_z:.2f}"
+            )
+    return Estimate(log_z, error, "bridge sampling", valid, reason)
 
 
 def _least_effective_size(chains: ndarray) -> float:

@@ -392,7 +392,8 @@ def log_ml(dt: Any, model: pm.Model | None = None, *, random_seed: RandomSeed = 
     checks contradict every estimate, value and error are NaN, and the certified bounds remain.
 
     Draws of another sampler, given with their ``model``, have one by bridge sampling, without
-    annealing. It is one-sided: nothing shows what the draws miss. ``pm.sample_bdmc(model,
+    annealing. It is not valid if `score_test`, or importance sampling from a fit to the draws,
+    contradicts them. It is one-sided: nothing shows what the draws miss. ``pm.sample_bdmc(model,
     posterior=idata)`` looks for that.
 
     Parameters

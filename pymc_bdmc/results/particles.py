@@ -1,7 +1,7 @@
 """Read the weighted particles of the runs on the real data, alone or beside draws of a sampler."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -12,7 +12,9 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base import VERSION
-from pymc_bdmc.density.compiled import NotJittable
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.density.compiled import NoGradient, NotJittable
 from pymc_bdmc.density.draws import (
     all_draws,
     as_idata,
@@ -21,9 +23,8 @@ from pymc_bdmc.density.draws import (
     lacking,
     order_of_labels,
 )
-from pymc_bdmc.density.graph import Layout
 from pymc_bdmc.density.identity import comparable_fingerprint
-from pymc_bdmc.density.refuse import checked_model
+from pymc_bdmc.density.refuse import angles, checked_model
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import weighted_average
 from pymc_bdmc.results.reading import LastParticles, Reading
@@ -120,10 +121,10 @@ def particle_values(last: LastParticles, model: pm.Model) -> dict[str, np.ndarra
 class Unconstrained:
     """log p(θ, y) of rows θ, with Jacobians of transforms, by the fastest functions there are."""
 
-    def __init__(self, density: TemperedDensity):
-        self.layout, self._density = Layout(density), density
+    def __init__(self, density: TemperedDensity, gradient: bool = False):
+        self.layout, self._density = density.jitted, density
         with suppress(NotJittable):  # else PyTensor evaluates the density, more slowly
-            _ = density.jitted.without_gradient
+            _ = self.layout.with_gradient if gradient else self.layout.without_gradient
 
     def rows(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return θ, one draw a row; elements are infinite or NaN at the edge of the support."""
@@ -131,16 +132,68 @@ class Unconstrained:
             self._density.unconstrain(dict(zip(values, each, strict=True)))
             for each in zip(*values.values(), strict=True)
         ]
-        return np.array([np.concatenate([v.ravel() for v in p.values()]) for p in points])
+        return np.array([self.layout.ravel(point) for point in points])
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
         """Return log p(θ, y) of rows in nats, NaN for rows that are not finite."""
         found = np.full(len(theta), np.nan)
         finite = np.flatnonzero(np.isfinite(theta).all(axis=1))
-        points = self.layout.unravel(theta[finite])
-        for row, place in enumerate(finite):
-            found[place] = self._density.log_joint({k: v[row] for k, v in points.items()})
+        for place, point in zip(finite, self._points(theta[finite]), strict=True):
+            found[place] = self._density.log_joint(point, self._density.data)
         return found
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Return names of the elements of θ, such as ``b[2]``."""
+        named = zip(self.layout.titles.values(), self.layout.shapes.values(), strict=True)
+        return np.array(
+            [f"{n}{list(at) if at else ''}" for n, shape in named for at in np.ndindex(*shape)]
+        )
+
+    @property
+    def is_smooth(self) -> np.ndarray:
+        """Return which elements of θ are continuous and on no circle."""
+        circles = [rv.name for rv in angles(self.layout.model)]
+        is_continuous = np.arange(self.layout.size) < self.layout.n_continuous
+        return is_continuous & ~self.layout.elements_of(circles)
+
+    def scores(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p(θ, y) and its gradient at finite rows, or raise `NoGradient`.
+
+        The gradient is 0 in discrete elements. Both are NaN if log p cannot be evaluated.
+        """
+        values, found = np.empty(len(theta)), np.zeros(theta.shape)
+        moving, flat, density = found[:, : self.layout.n_continuous], self.layout, self._density
+        try:
+            function, data = flat.with_gradient, flat.ravel_data(density.data)
+            rows, interval = np.ascontiguousarray(theta), np.array([0.0, 1.0])
+            _fill(function, rows, data, interval, values, moving)
+        except NoGradient:
+            raise
+        except NotJittable:
+            values = self.log_joint(theta)
+            density.set_beta(1.0)
+            for row, point in zip(moving, self._points(theta), strict=True):
+                parts = density.gradient(point, density.data).values()
+                row[:] = np.concatenate([*map(np.ravel, parts)])
+        return values, found
+
+    def _points(self, theta: np.ndarray) -> Iterator[Point]:
+        """Yield the rows as points."""
+        points = self.layout.unravel(theta)
+        for row in range(len(theta)):
+            yield {name: values[row] for name, values in points.items()}
+
+
+@njit(cache=True)
+def _fill(function, thetas, data, interval, values, gradients):
+    """Write log p(θ, y) and its gradient at every row."""
+    of_prior, of_data = np.empty(gradients.shape[1]), np.empty(gradients.shape[1])
+    for i in range(len(thetas)):
+        log_prior, ell = function(thetas[i], data, interval, of_prior, of_data)
+        values[i] = log_prior + ell
+        for j in range(gradients.shape[1]):
+            gradients[i, j] = of_prior[j] + of_data[j]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,12 @@ import xarray as xr
 from scipy import stats
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.density.tempered import TemperedDensity
+from pymc_bdmc.results import bridge
 from pymc_bdmc.results.bridge import _variance_of_mean
+from pymc_bdmc.results.labels import one_labelling
+from pymc_bdmc.results.particles import Unconstrained
+from pymc_bdmc.results.score import ScoreTest
 from tests.models import SIGMAS, interpreted, rates, repeated_normal, small_regression
 
 MEAN, SD = 4.9 / 4.25, 4.25**-0.5
@@ -61,11 +66,50 @@ def test_draws_of_another_distribution_are_seen():
     """Twins: draws that are too wide, and the halves of two distributions."""
     z = np.random.default_rng(1).normal(size=(4, 500))
     wide = bdmc.log_ml(of("x", MEAN + 2 * SD * z), repeated_normal(), random_seed=1)
-    assert abs(wide.value - LOG_ML) > SIGMAS * wide.error
+    assert not wide.valid
+    assert wide.reason.startswith("These draws are not of this posterior: the score")
     z[:, 250:] += 3
     apart = bdmc.log_ml(of("x", MEAN + SD * z), repeated_normal(), random_seed=1)
     assert not apart.valid
     assert np.isnan(apart.value)
+
+
+def test_importance_sampling_must_not_contradict(monkeypatch):
+    """It finds what the score does not look at here; twin: right draws."""
+    monkeypatch.setattr(bridge, "score_of_states", lambda *_: ScoreTest("open", ""))
+    z = np.random.default_rng(1).normal(size=(4, 1000))
+    assert bdmc.log_ml(of("x", MEAN + SD * z), repeated_normal(), random_seed=1).valid
+    narrow = bdmc.log_ml(of("x", MEAN + 0.7 * SD * z), repeated_normal(), random_seed=1)
+    assert "importance sampling" in narrow.reason
+
+
+def test_repeated_draws_count_once():
+    """Twins: rejections, which repeat draws in a row, and as many draws that differ."""
+    rng = np.random.default_rng(1)
+    z = MEAN + SD * rng.normal(size=4000)
+    copied = rng.permutation(np.repeat(z[:300], 10))
+    few = bdmc.log_ml(of("x", copied.reshape(4, -1)), repeated_normal(), random_seed=1)
+    assert "effective sample size" in few.reason
+    rejected = np.repeat(z, rng.geometric(0.5, 4000))[:4000].reshape(4, 1000)
+    for draws in (rejected, z.reshape(4, 1000)):
+        found = bdmc.log_ml(of("x", draws), repeated_normal(), random_seed=1)
+        assert abs(found.value - LOG_ML) < SIGMAS * found.error
+
+
+def test_components_that_keep_their_order_are_named():
+    """Twins: draws in both orders, and data that tell the components apart."""
+    rng = np.random.default_rng(1)
+    z = rng.normal([-3, 3], 0.1, (4, 500, 2))
+    both = np.where(rng.random((4, 500, 1)) < 0.5, z, z[..., ::-1])
+    for weights, draws, number in ((0.5, z, 1), (0.5, both, 0), (0.4, z, 0)):
+        with interpreted(), pm.Model() as model:
+            x = pm.Normal("x", 0, 5, shape=2)
+            pm.NormalMixture("y", [weights, 1 - weights], x, 1, observed=[-3.0, 3.0])
+        space = Unconstrained(TemperedDensity(model))
+        said = list(one_labelling(space, {"x": draws.reshape(-1, 2)}))
+        assert len(said) == number
+        assert all("2 components of x can change places" in text for text in said)
+        assert all("log 2! = 0.69" in text for text in said)
 
 
 def test_several_elements():
@@ -164,6 +208,10 @@ def on_a_circle():
     return model, of("angle", np.zeros((4, 500)))
 
 
+def constant():
+    return repeated_normal(), of("x", np.ones((4, 500)))
+
+
 def few():
     return repeated_normal(), of("x", np.zeros((4, 10)))
 
@@ -179,6 +227,7 @@ def of_other_data():
     [
         (discrete, "n is discrete, .*sample_bdmc"),
         (on_a_circle, "angle lies on a circle.*sample_bdmc"),
+        (constant, "x is the same in 250 successive draws"),
         (few, "40 draws are too few .* 400 are needed"),
         (of_other_data, "fit to other data"),
     ],
