@@ -91,6 +91,8 @@ class Fitting:
         """Whether rays look for wider parts of the posterior."""
         self._may_miss = False
         """Whether a fit is made of the modes that a search found even if there may be more."""
+        self._is_small = prior.shape[1] <= MOST_OTHERS and density.has_gradient
+        """Whether a mixture can be adapted to θ."""
 
     def first(
         self,
@@ -185,7 +187,7 @@ class Fitting:
             reference = _with_core(known.reference, nested)
         else:
             reference, modes = self._searched(core.degrees_of_freedom)
-        drawn = self._improved(reference)
+        drawn = self._evened(self._improved(reference))
         if not drawn.variance < np.inf:
             raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
         return self._fit(drawn, modes.reason)
@@ -281,8 +283,7 @@ class Fitting:
     def _improved(self, reference: AnyReference) -> Drawn:
         """Return draws from a reference that is changed until their weights are even."""
         density, rng, is_mixture = self._density, self._rng, not reference.knows_tails
-        is_small = self._prior.shape[1] <= MOST_OTHERS and density.has_gradient
-        if self._is_bounded and is_mixture and is_small:
+        if self._is_bounded and is_mixture and self._is_small:
             around = partial(Defensive, share=0.1)
             found = adapted(density, reference.core, MANY, rng, around)
             return self._defended(found.reference.core)
@@ -294,6 +295,18 @@ class Fitting:
         if self._is_bounded:
             return self._defended(drawn.reference)
         return drawn if is_mixture else self._annealed(drawn)
+
+    def _evened(self, drawn: Drawn) -> Drawn:
+        """Return draws from a mixture of few elements with more components, if weights are uneven.
+
+        One t distribution may lack a tail that few of its draws see: their Pareto k is 0.6, or 0.
+        """
+        uneven = limits.EVEN if self._may_miss else limits.UNEVEN
+        is_mixture = not (drawn.reference.knows_tails or self._structure.may_nest)
+        if not (is_mixture and self._is_small and uneven < drawn.variance < np.inf):
+            return drawn
+        n = MANY if self._may_miss else 2 * MANY
+        return adapted(self._density, drawn.reference, n, self._rng, lambda each: each)
 
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if the given weights are too uneven."""
@@ -341,6 +354,7 @@ class Fitting:
             added = len(drawn.reference.core.locations) - len(reference.core.locations)
             reason += f"; rays from it found wider parts ({added})" if added else ""
             is_conclusive &= not added
+        drawn = self._evened(drawn)
         knows_tails = drawn.reference.knows_tails
         if (limits.MOST_VARIANCE if knows_tails else limits.EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
