@@ -302,11 +302,15 @@ class Fitting:
         One t distribution may lack a tail that few of its draws see: their Pareto k is 0.6, or 0.
         """
         uneven = limits.EVEN if self._may_miss else limits.UNEVEN
-        is_mixture = not (drawn.reference.knows_tails or self._structure.may_nest)
-        if not (is_mixture and self._is_small and uneven < drawn.variance < np.inf):
+        if not (self._is_adapted(drawn.reference) and uneven < drawn.variance < np.inf):
             return drawn
         n = MANY if self._may_miss else 2 * MANY
-        return adapted(self._density, drawn.reference, n, self._rng, lambda each: each)
+        found = adapted(self._density, drawn.reference, n, self._rng, lambda each: each)
+        return self._weighted(found.reference, n)  # the one found was the best of several
+
+    def _is_adapted(self, reference: AnyReference) -> bool:
+        """Return whether a mixture gets more components if weights are uneven."""
+        return self._is_small and not (reference.knows_tails or self._structure.may_nest)
 
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if the given weights are too uneven."""
@@ -359,7 +363,8 @@ class Fitting:
         if (limits.MOST_VARIANCE if knows_tails else limits.EVEN) < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = self._weighted(drawn.reference, MANY)
-        is_even = knows_tails or drawn.variance <= limits.MOST_VARIANCE
+        most = limits.EVEN if self._is_adapted(drawn.reference) else limits.MOST_VARIANCE
+        is_even = knows_tails or drawn.variance <= most
         if not (is_even and drawn.variance < np.inf):
             raise NoFit(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"

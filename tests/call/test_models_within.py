@@ -59,6 +59,7 @@ CALLS = {
     "pointwise_orders": lambda m, dt: bdmc.pointwise_orders(m, 1, **FEW),
     "sample": lambda m, dt: bdmc.sample(m, simulate=None, **QUICK),
     "sample_bdmc": lambda m, dt: bdmc.sample_bdmc(m, simulate=None, **QUICK),
+    "score_test": lambda m, dt: bdmc.score_test(DRAWS, m),
     "sensitivity": lambda m, dt: bdmc.sensitivity(dt, build, [1.0], model=m),
     "temper": lambda m, dt: bdmc.temper(
         m, chains=2, draws=2, temperatures=3, initial=1, iterations=1, step="metropolis"

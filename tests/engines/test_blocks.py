@@ -4,12 +4,13 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import gammaln, logsumexp, softmax
-from scipy.stats import norm, t
+from scipy.stats import halfnorm, norm, t
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.fits import fit as fitting
+from pymc_bdmc.fits import nested
 from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS
 
@@ -165,3 +166,89 @@ def test_parameters_are_drawn_where_the_weights_are(monkeypatch):
     assert engine.fit(task).variance < 5
     monkeypatch.setattr(fitting.Fitting, "_recentred", lambda self, drawn: drawn)
     assert engine.fit(task).variance > 5
+
+
+def hinge(y):
+    """Effects of which the measurement shows the positive part, and log ML by quadrature."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 2, pm.HalfNormal("tau", 5), shape=len(y))
+        pm.Normal("y", pm.math.maximum(x, 0), 0.3, observed=y)
+    logs = np.linspace(-10, 4.5, 2000)
+    tau, y = np.exp(logs), np.asarray(y)[:, None]
+    variance = 1 / (1 / 0.3**2 + 1 / tau**2)
+    mean = variance * (y / 0.3**2 + 2 / tau**2)
+    below = norm.logpdf(y, 0, 0.3) + norm.logcdf(-2 / tau)
+    above = norm.logpdf(y, 2, np.hypot(0.3, tau)) + norm.logcdf(mean / np.sqrt(variance))
+    log_f = np.logaddexp(below, above).sum(axis=0) + halfnorm.logpdf(tau, scale=5) + logs
+    return CompiledEngine(TemperedDensity(model)), logsumexp(log_f) + np.log(logs[1] - logs[0])
+
+
+@pytest.mark.parametrize("further", [(), np.linspace(4, 8, 20)], ids=["few", "one of many"])
+def test_effects_that_are_normal_near_their_mode_alone_are_not_taken_for_exact(
+    further, monkeypatch
+):
+    """One of them is 2.5 deviations from a kink, beyond which data say nothing; α = 6e-5.
+
+    Twin: normal where draws of the fit are is normal everywhere.
+    """
+    engine, log_ml = hinge([0.75, 2.4, 4.1, 6.0, *further])
+
+    def z_of(seed):
+        tuning = engine.fit(FitTask(engine.density.data, np.random.SeedSequence(seed))).tuning
+        if tuning is None:
+            return np.nan
+        problem, rng = engine.on(engine.density.data), np.random.default_rng(seed)
+        thetas, log_r = tuning.reference.sample(4000, rng, problem)
+        weights = np.exp(problem.heights(thetas) - log_r - log_ml)
+        return (weights.mean() - 1) / (weights.std() / np.sqrt(len(weights)))
+
+    assert np.abs([z_of(seed) for seed in range(3)]).max() < SIGMAS
+    monkeypatch.setattr("pymc_bdmc.fits.nested.REMOTE", np.array([0.5, 0.6]))
+    assert np.nanmin([z_of(seed) for seed in range(4)]) < -SIGMAS
+
+
+def test_terms_of_a_block_are_found_on_both_sides(monkeypatch):
+    """Two likely prior draws may both lie where data say nothing of an effect.
+
+    Twin: they alone give its term to no block, whose weights then vary by nats.
+    """
+    engine, _ = hinge([0.75, 2.4, 4.1, 6.0])
+    problem = engine.on(engine.density.data)
+    theta = np.array([0.7, -1.0, 2.4, 4.0, 6.0])
+    other = theta + np.array([0.1, -0.5, 0.1, 0.1, 0.1])
+    if engine.jitted.elements_of(["x"])[0]:
+        theta, other = np.roll(theta, -1), np.roll(other, -1)
+    latent, of_latent = np.flatnonzero(engine.jitted.elements_of(["x"])), np.arange(4)
+    both = np.stack([theta, other])
+    assert problem.split(latent, of_latent, both).of_likelihood.tolist() == [4, 1, 2, 3]
+    found = nested._split(problem, both, latent, of_latent, np.ones(4))
+    assert found.of_likelihood.tolist() == [0, 1, 2, 3]
+
+
+def test_readings_of_which_some_are_noisy_have_two_modes_an_effect():
+    """Three readings of each of six effects, by sums over which are noisy; α = 6e-5."""
+    share, noise = 0.3, np.array([0.2, 6.0])
+    rng = np.random.default_rng(6)
+    y = rng.normal(1, 1, (6, 1)) + noise[(rng.random((6, 3)) < share) * 1] * rng.normal(size=(6, 3))
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 2)
+        x = pm.Normal("x", 1, tau, shape=(6, 1))
+        parts = [pm.Normal.dist(x, sd, shape=(6, 3)) for sd in noise]
+        pm.Mixture("y", [1 - share, share], parts, observed=y)
+    engine = CompiledEngine(TemperedDensity(model))
+    grid, logs = np.linspace(-40, 40, 40_001), np.linspace(-8, 2.5, 150)
+    each = [
+        np.logaddexp(np.log(1 - share) + norm.logpdf(v, grid, 0.2),
+                     np.log(share) + norm.logpdf(v, grid, 6.0)) for v in y.ravel()
+    ]  # fmt: skip
+    of_group = np.reshape(each, (6, 3, -1)).sum(axis=1) + np.log(grid[1] - grid[0])
+    log_f = [
+        logsumexp(of_group + norm.logpdf(grid, 1, np.exp(s)), axis=1).sum()
+        + halfnorm.logpdf(np.exp(s), scale=2) + s for s in logs
+    ]  # fmt: skip
+    log_ml = logsumexp(log_f) + np.log(logs[1] - logs[0])
+    for seed in range(2):
+        tuning = engine.fit(FitTask(engine.density.data, np.random.SeedSequence(seed))).tuning
+        weights = np.exp(tuning.prior_log_likelihood - log_ml)
+        error = weights.std() / np.sqrt(len(weights))
+        assert abs(weights.mean() - 1) < SIGMAS * error < 0.6
