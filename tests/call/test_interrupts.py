@@ -183,7 +183,7 @@ def test_an_endless_call_ends_with_what_is_finished(step, cores, ctrl_c_after):
     """Threads of compiled code end at once, too."""
     options = SMALL | {"step": step, "cores": cores, "particles": 1, "path": "prior"}
     with ExitStack() as stack:
-        begun = cache(lambda: stack.enter_context(ctrl_c_after(0.2)))  # once a run has ended
+        begun = cache(lambda: stack.enter_context(ctrl_c_after(2.0)))  # once a run has ended
         dt = pm.sample_bdmc(
             normal_model(), **options, target_gap=1e-15, callback=lambda dt: begun()
         )
