@@ -34,8 +34,9 @@ MOST_STEPS = 30
 MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
-MOST_HALVINGS_ALONE, LEAST_GAIN = 12, 1e-3
-"""Most halvings of a step if the grid shows the rest, and nats that a further step must gain."""
+MOST_HALVINGS_ALONE, LEAST_GAIN, HIGHER = 12, 1e-3, 0.5
+"""Most halvings of a step if the grid shows the rest; nats that a further step must gain; and nats
+by which a node is higher than a mode, from which to climb again. Chosen."""
 MOST_NUMBERS = 2**22
 """Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
@@ -268,18 +269,26 @@ class NestedReference(NamedTuple):
         Each climbs on its own, to a place of any shape: the grid takes its mass, and shows if there
         is a higher place, from which it climbs again.
         """
-        psis, order = thetas[:, self.others], self.sparsity.order
-        for _ in range(2):
+        order = self.sparsity.order
+
+        def climbed(thetas: ndarray) -> tuple[ndarray, ndarray, ndarray]:
             values, curvatures = self._climb(thetas, density)
-            modes, factors = thetas[:, self.latent], np.sqrt(curvatures[:, order])
-            heights = self._on_grid(psis, modes, factors, density)
-            highest = heights.argmax(axis=2)
-            if (heights.max(axis=2) < 0.5).all():
-                break
-            thetas[:, self.latent[order]] += NODES[highest] / factors
+            factors = np.sqrt(curvatures[:, order])
+            psis, modes = thetas[:, self.others], thetas[:, self.latent]
+            return values, factors, self._on_grid(psis, modes, factors, density)
+
+        values, factors, heights = found = climbed(thetas)
+        # Row by row, since r(x | ψ) may depend on nothing but ψ.
+        again = np.flatnonzero((heights.max(axis=2) > HIGHER).any(axis=1))
+        higher = thetas[again]
+        higher[:, self.latent[order]] += NODES[heights[again].argmax(axis=2)] / factors[again]
+        for all_rows, new in zip(found, climbed(higher), strict=True):
+            all_rows[again] = new
+        thetas[again] = higher
         log_marginal = values + (log_integral(heights) - np.log(factors)).sum(axis=1)
         is_mode = np.isfinite(log_marginal)
         log_marginal = np.where(is_mode, log_marginal, -np.inf)
+        modes = thetas[:, self.latent]
         return Conditional(modes, factors, log_marginal, is_mode, with_tails(heights))
 
     def _climb(self, thetas: ndarray, density: Density) -> tuple[ndarray, ndarray]:

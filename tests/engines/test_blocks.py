@@ -207,7 +207,7 @@ def test_effects_that_are_normal_near_their_mode_alone_are_not_taken_for_exact(
     assert np.nanmin([z_of(seed) for seed in range(4)]) < -SIGMAS
 
 
-def test_terms_of_a_block_are_found_on_both_sides(monkeypatch):
+def test_terms_of_a_block_are_found_on_both_sides():
     """Two likely prior draws may both lie where data say nothing of an effect.
 
     Twin: they alone give its term to no block, whose weights then vary by nats.
@@ -225,8 +225,11 @@ def test_terms_of_a_block_are_found_on_both_sides(monkeypatch):
     assert found.of_likelihood.tolist() == [0, 1, 2, 3]
 
 
-def test_readings_of_which_some_are_noisy_have_two_modes_an_effect():
-    """Three readings of each of six effects, by sums over which are noisy; α = 6e-5."""
+def test_readings_of_which_some_are_noisy_have_two_modes_an_effect(monkeypatch):
+    """Three readings of each of six effects, by quadrature over each; α = 6e-5.
+
+    Twin: without the terms of each effect there is no fit.
+    """
     share, noise = 0.3, np.array([0.2, 6.0])
     rng = np.random.default_rng(6)
     y = rng.normal(1, 1, (6, 1)) + noise[(rng.random((6, 3)) < share) * 1] * rng.normal(size=(6, 3))
@@ -252,3 +255,5 @@ def test_readings_of_which_some_are_noisy_have_two_modes_an_effect():
         weights = np.exp(tuning.prior_log_likelihood - log_ml)
         error = weights.std() / np.sqrt(len(weights))
         assert abs(weights.mean() - 1) < SIGMAS * error < 0.6
+    monkeypatch.setattr(nested, "_split", lambda *_: None)
+    assert engine.fit(FitTask(engine.density.data, np.random.SeedSequence(0))).tuning is None

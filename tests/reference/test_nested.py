@@ -193,6 +193,28 @@ def test_latent_variables_with_several_modes_are_drawn_on_a_grid(monkeypatch):
     assert any(z_of(fitted.drawn(each)[2], log_z) < -SIGMAS for each in fits)
 
 
+def test_what_is_drawn_on_a_grid_depends_on_the_parameters_alone(monkeypatch):
+    """Not on other rows, of which some climb to their modes twice. Twin: if one does, all do."""
+    y = np.sin(np.random.Generator(np.random.PCG64(0)).normal(size=20)) + 0.1
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, pm.HalfNormal("spread", 1), shape=20)
+        pm.Normal("y", pm.math.sin(x), 0.2, observed=y)
+    fitted = Fitted(model)
+    core, psis = fitted.reference, np.linspace(-3, 1.5, 30)[:, None]
+    assert core.is_on_grid
+
+    def difference():
+        together = core.given(psis, fitted.density).modes
+        alone = [core.given(psi[None], fitted.density).modes[0] for psi in psis]
+        return np.abs(alone - together).max()
+
+    assert difference() < 1e-12
+    monkeypatch.setattr(nested, "HIGHER", -np.inf)
+    one_by_one = core.given(psis, fitted.density).modes
+    monkeypatch.undo()
+    assert np.abs(core.given(psis, fitted.density).modes - one_by_one).max() > 1e-12
+
+
 def log_density_from_x(reference, thetas, density):
     """The broken twin, whose Newton steps start at the x of a state, such as θ*."""
     psis, xs = thetas[:, reference.others], thetas[:, reference.latent]

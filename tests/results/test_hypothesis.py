@@ -181,7 +181,7 @@ def test_factors_of_probabilities():
 
 
 def test_limits_cover():
-    """Of few draws that are true: they fail at most 5 % of the time, and α = 1e-4 for the count.
+    """Limits fail at most 5 % of the time if few draws are true; α = 1e-4 for the count.
 
     Twin: limits by normal errors of the same draws.
     """
@@ -211,7 +211,7 @@ def test_limits_cover():
     ],
 )
 def test_few_draws_give_a_limit(prior, posterior, side):
-    """Of independent draws by the rule of three: about 3.7/n, with 97.5 %, if none is true."""
+    """If none of n independent draws is true, the limit is about 3.7/n, with 97.5 % confidence."""
     made = []
     for p, n in ((prior, 100_000), posterior):
         error = np.sqrt(p * (1 - p) / n) if 0 < p < 1 else 1 / n
