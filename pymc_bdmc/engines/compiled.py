@@ -158,7 +158,7 @@ class CompiledEngine:
             reached = self.jitted.ravel_many(task.reached) if task.reached else None
             fitting = Fitting(problem, prior, self._structure, rng, reached)
             if task.known:
-                return fitting.further(task.known)
+                return fitting.further(task.known, self._wider_structure)
             named = self._structure_with(task.latent) if task.latent else None
             return fitting.first(
                 task.reference, task.degrees_of_freedom, named, self._wider_structure

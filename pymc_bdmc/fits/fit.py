@@ -151,16 +151,21 @@ class Fitting:
             refuses_given=bool(known),
         )
 
-    def further(self, known: DrawTuning) -> Fit:
+    def further(self, known: DrawTuning, wider: Structure) -> Fit:
         """Fit a reference to data that are similar to those of a known tuning.
 
         The search is that on the first data, and knows nothing of what that found. Only a nested
         fit starts at the known mode if the search for it was conclusive, since another one would
         have ended there too. Nothing is refused, since the runs on these data show what a fit
         misses: modes that are not all found, or those of the known reference if there are none.
+        If these data alone give latent variables tails or several modes, those in ``wider`` are
+        fitted.
         """
         self._may_miss = True
         fit = self._tried(self._refitted, known)
+        if known.is_nested and wider.may_nest and self._misses_tails(fit):
+            found = self._tried(self._fitted_anew, wider)
+            fit = found if found.tuning else fit
         if fit.tuning is None:
             drawn = self._weighted(known.reference, CHECKED)
             if drawn.variance < np.inf:
@@ -191,6 +196,19 @@ class Fitting:
         if not drawn.variance < np.inf:
             raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
         return self._fit(drawn, modes.reason)
+
+    def _misses_tails(self, fit: Fit) -> bool:
+        """Return whether there is no fit, or one that lacks tails of latent variables."""
+        if fit.tuning is None:
+            return True
+        core = fit.tuning.reference.core
+        if np.isinf(core.accuracy):
+            return False
+        return share_in_tails(core, self._density, self._rng) > limits.MISSED
+
+    def _fitted_anew(self, structure: Structure) -> Fit:
+        reference, modes = self._nested_form(structure)
+        return self._fit(self._improved(reference), modes.reason)
 
     def _nested_again(
         self, known: NestedReference, is_conclusive: bool
@@ -259,6 +277,13 @@ class Fitting:
         return starts
 
     def _nested(self, structure: Structure) -> Fit:
+        form, modes = self._nested_form(structure)
+        is_latent = np.isin(np.arange(self._prior.shape[1]), form.core.latent)
+        title = structure._replace(latent=is_latent).title  # some may have become parameters
+        return self._judged(form, f"{title}: {modes.reason}", modes.basins == 1)
+
+    def _nested_form(self, structure: Structure) -> tuple[AnyReference, Modes]:
+        """Fit a nested reference whose latent variables are drawn in the way that they need."""
         density, rng = self._density, self._rng
         reference, modes = fit_nested(density, self._prior, self._ells, structure, rng)
         if np.isfinite(reference.accuracy):
@@ -272,10 +297,7 @@ class Fitting:
                     "reaches"
                 )
         on_grid = reference.is_on_grid
-        form = BlockReference(reference, min(DRAWS)) if on_grid else reference
-        is_latent = np.isin(np.arange(self._prior.shape[1]), reference.latent)
-        title = structure._replace(latent=is_latent).title  # some may have become parameters
-        return self._judged(form, f"{title}: {modes.reason}", modes.basins == 1)
+        return BlockReference(reference, min(DRAWS)) if on_grid else reference, modes
 
     def _weighted(self, reference: AnyReference, n: int) -> Drawn:
         return draw_weighted(self._density, reference, n, self._rng)

@@ -20,6 +20,7 @@ from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.problem import conditional_slopes
 from pymc_bdmc.fits import limits
+from pymc_bdmc.fits.fit import Fitting
 from pymc_bdmc.run.tasks import FitTask
 from tests.models import SIGMAS, interpreted
 
@@ -157,7 +158,10 @@ def test_log_ml_of_a_gaussian_process(process):
 
 
 def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(engine, monkeypatch):
-    """Twin: mixtures with such weights would do, if none were nested and prior draws were few."""
+    """Twin: mixtures with such weights would do, if none were nested and prior draws were few.
+
+    They would have more components then, so that weights were even.
+    """
     monkeypatch.setattr(CompiledEngine, "_draws_for", lambda *_: 256)
 
     def uneven_mixtures():
@@ -167,6 +171,7 @@ def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(engine, monk
         return [each for each in mixtures if each.variance > limits.EVEN]
 
     assert not uneven_mixtures()
+    monkeypatch.setattr(Fitting, "_is_adapted", lambda *_: False)
     nothing = np.zeros_like(engine._structure.latent)
     monkeypatch.setattr(engine, "_structure", engine._structure._replace(latent=nothing))
     assert uneven_mixtures()

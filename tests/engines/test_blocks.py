@@ -207,6 +207,18 @@ def test_effects_that_are_normal_near_their_mode_alone_are_not_taken_for_exact(
     assert np.nanmin([z_of(seed) for seed in range(4)]) < -SIGMAS
 
 
+def test_effects_with_tails_on_other_data_alone_are_fitted_anew(monkeypatch):
+    """On the first data no effect is near the kink. Twin: a fit of the same kind lacks tails."""
+    engine, _ = hinge([4.0, 5.0, 5.5, 7.0])
+    known = engine.fit(FitTask(engine.density.data, np.random.SeedSequence(1))).tuning
+    assert not known.reference.core.is_on_grid
+    data = engine.density.data | {"y": np.array([0.1, -0.2, 0.4, 2.0])}
+    task = FitTask(data, np.random.SeedSequence(2), known)
+    assert engine.fit(task).variance < 1
+    monkeypatch.setattr(fitting.Fitting, "_misses_tails", lambda *_: False)
+    assert not engine.fit(task).tuning.reference.core.is_on_grid
+
+
 def test_terms_of_a_block_are_found_on_both_sides():
     """Two likely prior draws may both lie where data say nothing of an effect.
 
