@@ -151,7 +151,7 @@ class Fitting:
             refuses_given=bool(known),
         )
 
-    def further(self, known: DrawTuning, wider: Structure) -> Fit:
+    def further(self, known: DrawTuning, wider: Structure | None = None) -> Fit:
         """Fit a reference to data that are similar to those of a known tuning.
 
         The search is that on the first data, and knows nothing of what that found. Only a nested
@@ -163,7 +163,7 @@ class Fitting:
         """
         self._may_miss = True
         fit = self._tried(self._refitted, known)
-        if known.is_nested and wider.may_nest and self._misses_tails(fit):
+        if wider and wider.may_nest and known.is_nested and self._misses_tails(fit):
             found = self._tried(self._fitted_anew, wider)
             fit = found if found.tuning else fit
         if fit.tuning is None:
