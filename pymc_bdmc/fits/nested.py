@@ -10,12 +10,12 @@ from numpy import ndarray
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from scipy.special import softmax
 
 from pymc_bdmc.fits import limits
 from pymc_bdmc.fits.adapt import adapted
-from pymc_bdmc.fits.modes import SEARCHES, LogDensity, Modes, find_modes
+from pymc_bdmc.fits.modes import SEARCHES, LogDensity, Modes, ascend_by_gradients, find_modes
 from pymc_bdmc.reference.blocks import parts_of, separating
 from pymc_bdmc.reference.contract import Blocks, Density, Slopes
 from pymc_bdmc.reference.grid import log_density_at
@@ -121,9 +121,15 @@ class Marginal(Density):
 
 
 def fit_nested(
-    density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator
-) -> tuple[NestedReference, Modes]:
-    """Fit a nested reference to first data, with ℓ of the prior draws; return it and its search."""
+    density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator,
+    is_moved: bool = False,
+) -> tuple[NestedReference, Modes]:  # fmt: skip
+    """Fit a nested reference to first data, with ℓ of the prior draws; return it and its search.
+
+    The likeliest draw shows which latent variables depend on each other, and Newton's method starts
+    there. If a logit, say, is flat there, no mode is found from it. Then x is moved to the mode of
+    its prior.
+    """
     latent, others = np.flatnonzero(structure.latent), np.flatnonzero(~structure.latent)
     units = structure.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
@@ -133,7 +139,7 @@ def fit_nested(
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         raise NoFit("log p has no finite gradient at the likeliest prior draws")
-    spread = spread_of(prior).scale[latent]
+    spread = spread_of(likely[usable]).scale[latent]
     steps = 1e-4 * spread
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     pattern = first + second
@@ -159,7 +165,12 @@ def fit_nested(
         if separated:
             ends = found.sparsity.rows, found.sparsity.columns
             found = found._replace(separable=separable_of(*separated, *ends, groups))
-    found = _started(found, found.given(likely[usable[:1]][:, others], density))
+    first = found.given(likely[usable[:1]][:, others], density)
+    if not (first.is_mode[0] or is_moved):
+        moved = _prior_mode(density, latent, likely[usable[0]], steps)
+        prior, ells = np.vstack([moved, prior]), np.append(np.inf, ells)
+        return fit_nested(density, prior, ells, structure, rng, is_moved=True)
+    found = _started(found, first)
     phis = found.to_units(likely[: 8 * SEARCHES, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
@@ -183,6 +194,24 @@ def fit_nested(
     if np.isfinite(found.accuracy) and of_latent.any() and not found.blocks:
         found = found._replace(blocks=split())
     return found, modes
+
+
+def _prior_mode(density: Density, latent: ndarray, theta: ndarray, steps: ndarray) -> ndarray:
+    """Return θ with x at the mode of its prior given ψ, by L-BFGS; x need not be independent."""
+    place = theta.copy()
+
+    def log_prior(x: ndarray) -> tuple[float, ndarray]:
+        place[latent] = x
+        (value,), (gradient,) = density.slopes(place[None])
+        ell, of_ell = density.likelihood(place)
+        return value - ell, (gradient - of_ell)[latent]
+
+    start = theta[latent]
+    curvature = np.abs(log_prior(start + steps)[1] - log_prior(start)[1]) / steps
+    units = diags_array(np.where(curvature > 0, curvature, 1e-8 / steps**2) ** -0.5)
+    end = ascend_by_gradients(log_prior, start, units)
+    place[latent] = start if end is None else end
+    return place
 
 
 def _split(
@@ -323,7 +352,8 @@ def check_modes(found: NestedReference, density: Density, psis: ndarray, prior: 
             n = int((_missed_at(found, psis, centres, ends, at, density) > limits.MISSED).sum())
         else:
             times_root(found.sparsity, centres.factors[at], distances)
-            is_other = ends.is_mode & ((distances**2).sum(axis=1) > 1)
+            with np.errstate(over="ignore"):
+                is_other = ends.is_mode & ((distances**2).sum(axis=1) > 1)
             n = int((is_other & (ends.log_marginal > centres.log_marginal[at] - 7)).sum())
         if n:
             reason = f"{n} of {len(starts)} searches ended at a further one"
