@@ -34,9 +34,9 @@ MOST_STEPS = 30
 MOST_HALVINGS = 40
 """Most halvings of a step until the density rises. With counts of a million, the first step of the
 logarithm of a rate is a million too long."""
-MOST_HALVINGS_ALONE, LEAST_GAIN, HIGHER = 12, 1e-3, 0.5
-"""Most halvings of a step if the grid shows the rest; nats that a further step must gain; and nats
-by which a node is higher than a mode, from which to climb again. Chosen."""
+MOST_HALVINGS_ALONE, HIGHER = 12, 0.5
+"""Most halvings of a step if the grid shows the rest, and nats by which a node is higher than a
+mode, from which to climb again. Chosen."""
 MOST_NUMBERS = 2**22
 """Size of the largest array of precisions, or of moved states."""
 MOST_RISE = 1e4
@@ -326,7 +326,7 @@ class NestedReference(NamedTuple):
                 if not left.any():
                     break
             thetas[rows] = here
-            still[rows] &= heights[rows] > before + LEAST_GAIN
+            still[rows] &= heights[rows] > before + self.accuracy
         return slopes(thetas)[0], curvatures
 
     def _on_grid(
