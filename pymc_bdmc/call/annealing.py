@@ -229,16 +229,12 @@ class Annealing(Preparation):
 
     def _with_fit(self, data: DataSets, seen: Findings, with_scouts: bool) -> Findings:
         """Return what is known of one data set with a fit, and with scouts."""
-        try:
-            (tuning,) = self.tunings(data, FittedPath()).values()
-            length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
-            seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
-            if not with_scouts:
-                return seen
-            self.scouts(data, FittedPath())
-        except FloatingPointError:
-            infinite = "the log density is +∞ at some states between a fit and the posterior"
-            return seen._replace(obstacle=infinite)
+        (tuning,) = self.tunings(data, FittedPath()).values()
+        length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
+        seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
+        if not with_scouts:
+            return seen
+        self.scouts(data, FittedPath())
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
         shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(

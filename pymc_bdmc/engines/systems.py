@@ -118,12 +118,9 @@ def _moved(
     problem: Problem, table: Table, thetas: np.ndarray, rng: np.random.Generator,
     draw: np.ndarray, reverse: bool = False,
 ) -> tuple[np.ndarray, tuple]:  # fmt: skip
-    """Apply `move_rows` to states that must stay possible; return log p and ℓ, and its report."""
+    """Apply `move_rows`; return log p and ℓ, and its report."""
     terms = np.empty((len(thetas), 2))
-    move = move_rows(problem.target, problem.moves, table, draw, reverse, thetas, rng, terms)
-    for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-        problem.raise_at(table.betas[j], thetas[j])
-    return terms, move
+    return terms, move_rows(problem.target, problem.moves, table, draw, reverse, thetas, rng, terms)
 
 
 @njit(nogil=True, cache=True)
