@@ -104,7 +104,7 @@ def sample_bdmc(
         the real data, and all else from the model; ``"posterior"`` follows if the real data stand
         out. ``"posterior"``: with posterior draws, beside the real data. ``"prior"``: all from the
         model, so that θ\* is an exact posterior sample. `FromHyperparameters`, `FromPosterior`,
-        `FromPrior`, `Matched` and `Given` have options. None: no simulated data, so no upper bound
+        `FromPrior` and `Given` have options. None: no simulated data, so no upper bound
         and no verdict.
     real_data : bool, default True
         Whether to anneal forward on the real data too.

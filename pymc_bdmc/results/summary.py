@@ -401,9 +401,6 @@ def _where(read: Reading, n: int) -> str:
             "parameters drawn from the posterior, data drawn from the model given these, and runs "
             "on real and simulated data together"
         ),
-        "matched": (
-            "parameters and data drawn from the model, chosen to be most like the real data"
-        ),
         "given": "a pair of parameters and data that was given",
     }
     if read.data_source not in sources:
