@@ -152,42 +152,31 @@ def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
         return None
 
 
-def joint_draws(
-    density: TemperedDensity,
-    entropy: Entropy,
-    place: int,
-    n: int = 1,
-    fixed: Mapping[str, np.ndarray] | None = None,
-) -> list[tuple[Point, Data]]:
-    """Draw pairs of θ and y for the data set of this index, with some variables fixed.
+def joint_draw(
+    density: TemperedDensity, entropy: Entropy, place: int, fixed: Data
+) -> tuple[Point, Data]:
+    """Draw θ and y for the data set of this index, with some variables fixed.
 
-    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
-    pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
+    A pair whose y cannot be represented is drawn again: see `ForwardSampler.draw_supported`. So is
+    one at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
     draw from the posterior that runs have as their target; NaN counts as −∞ there.
     """
-    fixed = fixed or {}
     sampler = density.joint(given=tuple(fixed))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
-    pairs: list[tuple[Point, Data]] = []
-    failed = 0
-    while len(pairs) < n:
+    for _ in range(MOST_FAILED):
         point, drawn, _ = sampler.draw_supported(*fixed.values())
         data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
         if density(point, data)[1] > -np.inf:
-            pairs.append((point, data))
-            failed = 0
-        elif (failed := failed + 1) == MOST_FAILED:
-            raise density.impossible([point], failed, data)
-    return pairs
+            return point, data
+    raise density.impossible([point], MOST_FAILED, data)
 
 
 def _pairs(
     density: TemperedDensity, entropy: Entropy, first: int, held: Sequence[Data]
 ) -> list[tuple[Point, Data]]:
     """Return a pair of θ and y for each of these values of the variables that are not drawn."""
-    places = enumerate(held, start=first)
-    return [joint_draws(density, entropy, place, fixed=fixed)[0] for place, fixed in places]
+    return [joint_draw(density, entropy, *each) for each in enumerate(held, start=first)]
 
 
 def _draws(idata: xr.DataTree, model: pm.Model, names: Sequence[str] = ()) -> Data:
