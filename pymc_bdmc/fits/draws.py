@@ -65,11 +65,6 @@ class DrawTuning(Tuning):
         """Whether draws are normal in the latent variables, so that they reach necks."""
         return self.reference.core.knows_tails
 
-    @property
-    def knows_tails(self) -> bool:
-        """Whether the structure of the model says how heavy the tails must be."""
-        return self.reference.knows_tails
-
     def shortened(self, burn_in: int) -> int:
         """Return as many Metropolis moves as leave `REMEMBERED` of a start, or the given number.
 
