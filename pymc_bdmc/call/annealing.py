@@ -365,9 +365,8 @@ def choose(seen: Findings) -> Choice:
         f"the squared thermodynamic length is {before:.3g} nats from the prior and "
         f"{after:.3g} from a fit"
     )
-    not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
     if after > limits.SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
-        return Choice("prior", not_far)
+        return Choice("prior", f"{lengths}: not {'far ' if after < before else ''}shorter")
     if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
@@ -385,8 +384,6 @@ def choose(seen: Findings) -> Choice:
         return Choice("fitted", reason)
     if is_higher:
         return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
-    if after > limits.WORTHWHILE * before:
-        return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
 
 
