@@ -82,7 +82,6 @@ from pymc_bdmc.simulations import FromHyperparameters as FromHyperparameters
 from pymc_bdmc.simulations import FromPosterior as FromPosterior
 from pymc_bdmc.simulations import FromPrior as FromPrior
 from pymc_bdmc.simulations import Given as Given
-from pymc_bdmc.simulations import Matched as Matched
 from pymc_bdmc.studies.averaged import averaged as averaged
 from pymc_bdmc.studies.compare_models import compare_models as compare_models
 from pymc_bdmc.studies.design import compare_designs as compare_designs
@@ -113,7 +112,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataPath", "FittedPath", "FromHyperparameters", "FromPosterior", "FromPrior", "Given",
-    "Matched", "Path", "PriorPath", "ReferencePath", "Schedule", "System", "agreement", "anneal",
+    "Path", "PriorPath", "ReferencePath", "Schedule", "System", "agreement", "anneal",
     "averaged", "bayes_factor", "burn_in_effect", "certified", "compare", "compare_designs",
     "compare_models", "consistency", "diagnose", "distance", "elasticity", "estimators", "evidence",
     "expectation", "hypothesis", "information_gain", "lattice", "log_ml", "plan", "plot_agreement",

@@ -97,10 +97,7 @@ class RBM:
                 raise ValueError(f"{name}: must be finite, also in float32.")
             given.flags.writeable = False
             object.__setattr__(self, name, given)
-        if self.integrated not in ("none", "hidden", "visible"):
-            raise ValueError(
-                f"integrated: {self.integrated!r} is none of 'none', 'hidden' and 'visible'."
-            )
+        check_choice("integrated", self.integrated, ("none", "hidden", "visible"))
 
     @classmethod
     def load(cls, path: str | PathLike) -> Self:

@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.base import logger
-from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_memory
+from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import LKJ
@@ -56,7 +55,6 @@ class Simulated:
     """Variables fixed at fitted values."""
     shorter: tuple[int, ...] = ()
     """Other burn-ins to try."""
-    attrs: Mapping[str, float] = field(default_factory=dict)
     real: Data | None = None
     """The real data, if the posterior is that given them and y* together."""
 
@@ -71,7 +69,7 @@ class Simulated:
 class Simulation(ABC):
     """Source of the simulated data of `sample_bdmc`.
 
-    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given`.
+    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior` and `Given`.
 
     Attributes
     ----------
@@ -154,42 +152,31 @@ def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
         return None
 
 
-def joint_draws(
-    density: TemperedDensity,
-    entropy: Entropy,
-    place: int,
-    n: int = 1,
-    fixed: Mapping[str, np.ndarray] | None = None,
-) -> list[tuple[Point, Data]]:
-    """Draw pairs of θ and y for the data set of this index, with some variables fixed.
+def joint_draw(
+    density: TemperedDensity, entropy: Entropy, place: int, fixed: Data
+) -> tuple[Point, Data]:
+    """Draw θ and y for the data set of this index, with some variables fixed.
 
-    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
-    pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
+    A pair whose y cannot be represented is drawn again: see `ForwardSampler.draw_supported`. So is
+    one at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
     draw from the posterior that runs have as their target; NaN counts as −∞ there.
     """
-    fixed = fixed or {}
     sampler = density.joint(given=tuple(fixed))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
-    pairs: list[tuple[Point, Data]] = []
-    failed = 0
-    while len(pairs) < n:
+    for _ in range(MOST_FAILED):
         point, drawn, _ = sampler.draw_supported(*fixed.values())
         data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
         if density(point, data)[1] > -np.inf:
-            pairs.append((point, data))
-            failed = 0
-        elif (failed := failed + 1) == MOST_FAILED:
-            raise density.impossible([point], failed, data)
-    return pairs
+            return point, data
+    raise density.impossible([point], MOST_FAILED, data)
 
 
 def _pairs(
     density: TemperedDensity, entropy: Entropy, first: int, held: Sequence[Data]
 ) -> list[tuple[Point, Data]]:
     """Return a pair of θ and y for each of these values of the variables that are not drawn."""
-    places = enumerate(held, start=first)
-    return [joint_draws(density, entropy, place, fixed=fixed)[0] for place, fixed in places]
+    return [joint_draw(density, entropy, *each) for each in enumerate(held, start=first)]
 
 
 def _draws(idata: xr.DataTree, model: pm.Model, names: Sequence[str] = ()) -> Data:
@@ -611,128 +598,6 @@ def _value(rv, value: ArrayLike) -> np.ndarray:
     return given
 
 
-@dataclass(frozen=True, eq=False)
-class Matched(Simulation):
-    r"""Choose, of many draws from the model, the one whose data are most like the real ones.
-
-    The choice depends on y\* only, so θ\* is still an exact sample of the posterior given y\*, and
-    the upper bound is certified. The log, and the attributes ``distance`` and ``median_distance``
-    (over all draws) of the group ``simulated``, give the distance from the real data by data set.
-    If the two differ little, the real data are unlike any data from the prior.
-
-    Approximate Bayesian computation chooses by such a distance too [1]_. The choice is exact here,
-    since θ\* is a posterior sample given y\*, not given the real data.
-
-    Parameters
-    ----------
-    draws : int, default 1000
-        Number of draws from the joint distribution, new ones for each data set.
-    distance : callable, optional
-        ``distance(simulated, real) -> float`` of two mappings from the names of the observed
-        variables to arrays; draws with NaN or infinity are chosen last. Default: the Euclidean
-        distance of summaries of every observed variable, each in units of its median absolute
-        deviation over the draws. They are the mean (the inverse hyperbolic sine of its ratio to the
-        real data's standard deviation), the logarithm of the standard deviation, skewness (the
-        median of the standardised values), and the autocorrelation at lag 1 along the first
-        dimension.
-    datasets : int, default 1
-        Number of simulated data sets. Errors of the gap are clustered by data set; with one data
-        set they are conditional on it.
-
-    Raises
-    ------
-    ValueError
-        If no distance is finite; raised by `sample_bdmc`.
-
-    References
-    ----------
-    .. [1] Beaumont, Zhang and Balding (2002), Approximate Bayesian computation in population
-       genetics. https://doi.org/10.1093/genetics/162.4.2025
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import pymc_bdmc as bdmc
-    >>> with pm.Model() as model:
-    ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[6.0, 7.0])
-    >>> dt = pm.sample_bdmc(model, simulate=bdmc.Matched(draws=500), chains=4, temperatures=10,
-    ...                     random_seed=1, cores=1, progressbar=False)
-    >>> dt.attrs["upper_bound"], bool(abs(dt["simulated"]["y"].mean() - 6.5) < 1)
-    ('exact', True)
-    """
-
-    draws: int = 1000
-    distance: Callable[[Data, Data], float] | None = None
-    datasets: int = 1
-    name = "matched"
-
-    def __post_init__(self):
-        check_counts(draws=self.draws, datasets=self.datasets)
-        if self.distance is not None and not callable(self.distance):
-            raise TypeError(f"distance: must be a function of two mappings, not {self.distance!r}.")
-
-    def check(self, density: TemperedDensity) -> None:
-        """Raise an error for Potentials, variables that cannot be drawn, or too many draws."""
-        super().check(density)
-        size = density.size + sum(prod(each.shape) for each in density.data.values())
-        check_memory(lambda draws: 8 * size * draws, draws=self.draws)
-
-    def simulate(
-        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
-    ) -> list[Simulated]:
-        """Return the nearest of the draws, for each data set."""
-        return [
-            self._nearest(density, entropy, place) for place in range(first, first + self.datasets)
-        ]
-
-    def _nearest(self, density: TemperedDensity, entropy: Entropy, place: int) -> Simulated:
-        pairs = joint_draws(density, entropy, place, self.draws)
-        simulated = [data for _, data in pairs]
-        if self.distance is None:
-            distances = _distances(simulated, density.data)
-        else:
-            distances = np.array([float(self.distance(y, density.data)) for y in simulated])
-        distances[~np.isfinite(distances)] = np.inf
-        best, median = int(np.argmin(distances)), float(np.median(distances))
-        if distances[best] == np.inf:
-            raise ValueError(
-                f"distance: it is not finite at any of {self.draws} draws, so data from the prior "
-                "are very unlike the real ones. Pass your own distance, or use "
-                "FromHyperparameters."
-            )
-        _log.info(
-            f"Matched data: distance {distances[best]:.3g}, the nearest of {self.draws} draws "
-            f"(their median is {median:.3g})"
-        )
-        found = {"distance": float(distances[best]), "median_distance": median}
-        return Simulated(*pairs[best], "exact", attrs=found)
-
-
-def _distances(simulated: Sequence[Data], real: Data) -> np.ndarray:
-    """Return the distance of every simulated data set from the real one, in robust units."""
-    squares = np.zeros(len(simulated))
-    for name, values in real.items():
-        unit = np.std(values) or 1.0
-        wanted = _summaries(values, unit)
-        found = np.array([_summaries(data[name], unit) for data in simulated])
-        known = np.isfinite(wanted)  # a single number has no spread
-        found, wanted = found[:, known], wanted[known]
-        found[~np.isfinite(found).all(axis=1)] = np.nan
-        spread = np.nanmedian(np.abs(found - np.nanmedian(found, axis=0)), axis=0)
-        squares += np.sum(((found - wanted) / np.where(spread > 0, spread, 1.0)) ** 2, axis=1)
-    return np.sqrt(squares)
-
-
-def _summaries(values: np.ndarray, unit: float) -> np.ndarray:
-    """Return location, log scale, skewness and autocorrelation; NaN if not defined."""
-    values = np.atleast_1d(np.asarray(values, dtype=float))
-    with np.errstate(all="ignore"):  # draws from a wide prior may overflow
-        mean, scale = values.mean(), values.std()
-        standard = (values - mean) / scale
-        lag = np.mean(standard[1:] * standard[:-1]) if len(values) > 1 else np.nan
-        return np.array([np.arcsinh(mean / unit), np.log(scale), np.median(standard), lag])
-
-
 _NAMED = {each.name: each for each in (HyperparametersIfAlike, FromPosterior, FromPrior)}
 
 
@@ -741,6 +606,5 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     if isinstance(simulate, Simulation | None):
         return simulate
     objects = [f"From{name.capitalize()}(...)" for name in _NAMED]
-    more = *objects, "Matched(...)", "Given(point, data)", "None"
-    check_choice("simulate", simulate, _NAMED, *more)
+    check_choice("simulate", simulate, _NAMED, *objects, "Given(point, data)", "None")
     return _NAMED[simulate]()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, log_ndtr, ndtri_exp, voigt_profile
 
+from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.base.schedules import make_schedule
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.run.loop import anneal_block
@@ -115,8 +116,7 @@ class ContinuousSystem(ABC):
         """
         temperatures = 25 if schedule is None else schedule
         betas = make_schedule("cubic", temperatures, default_name="cubic").betas
-        if direction not in ("forward", "reverse"):
-            raise ValueError(f"direction must be 'forward' or 'reverse', not {direction!r}.")
+        check_choice("direction", direction, ("forward", "reverse"))
         most = 10_000  # chains at a time, whose states fit into the processor's cache
         sizes = [min(most, n - done) for done in range(0, n, most)]
         batches = [self._run(direction, size, rng, betas, moves) for size in sizes]

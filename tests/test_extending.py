@@ -74,5 +74,5 @@ def test_a_system_is_annealed(page):
 
 
 def test_what_is_no_entry_is_refused(page):
-    with pytest.raises(ValueError, match="step: unknown name 'strides'"):
+    with pytest.raises(ValueError, match="step: 'strides' is none of"):
         pm.sample_bdmc(page["model"], step="strides", progressbar=False)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
-from pymc_bdmc.base.arguments import check_memory
+from pymc_bdmc.base.arguments import check_choice, check_memory
 
 __all__ = [
     "SCHEDULES", "Schedule", "adaptive", "cubic", "explicit", "linear", "make_schedule",
@@ -287,11 +287,7 @@ def make_schedule(
                 f"temperatures: the Schedule has {schedule.n_temperatures} already; leave them out."
             )
         return schedule
-    if not isinstance(schedule, str) or schedule not in {*SCHEDULES, default_name}:
-        raise ValueError(
-            f"schedule: unknown name {schedule!r}; choose one of "
-            f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
-        )
+    check_choice("schedule", schedule, {**SCHEDULES, default_name: None})
     if not are_values:
         return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:

@@ -229,16 +229,12 @@ class Annealing(Preparation):
 
     def _with_fit(self, data: DataSets, seen: Findings, with_scouts: bool) -> Findings:
         """Return what is known of one data set with a fit, and with scouts."""
-        try:
-            (tuning,) = self.tunings(data, FittedPath()).values()
-            length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
-            seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
-            if not with_scouts:
-                return seen
-            self.scouts(data, FittedPath())
-        except FloatingPointError:
-            infinite = "the log density is +∞ at some states between a fit and the posterior"
-            return seen._replace(obstacle=infinite)
+        (tuning,) = self.tunings(data, FittedPath()).values()
+        length, is_cut = squared_length(tuning), tuning.accepted_draws > 1
+        seen = seen._replace(fitted_length=length, is_cut=is_cut, peaks=tuning.peaks)
+        if not with_scouts:
+            return seen
+        self.scouts(data, FittedPath())
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
         shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(
@@ -369,9 +365,8 @@ def choose(seen: Findings) -> Choice:
         f"the squared thermodynamic length is {before:.3g} nats from the prior and "
         f"{after:.3g} from a fit"
     )
-    not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
     if after > limits.SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
-        return Choice("prior", not_far)
+        return Choice("prior", f"{lengths}: not {'far ' if after < before else ''}shorter")
     if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
@@ -389,8 +384,6 @@ def choose(seen: Findings) -> Choice:
         return Choice("fitted", reason)
     if is_higher:
         return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
-    if after > limits.WORTHWHILE * before:
-        return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
 
 

@@ -99,7 +99,7 @@ class ImportanceSampling(Preparation):
                 return Refusal(reason, fit.misses, fit.log_weights, fit.refuses_given)
             if fit.tuning.is_nested:
                 self.reached = self._engine.jitted.names_of(fit.tuning.reference.core.latent)
-            self.knows_tails = fit.tuning.knows_tails
+            self.knows_tails = fit.tuning.reference.knows_tails
         return None
 
     def _fit_others(self, data: DataSets) -> Refusal | None:

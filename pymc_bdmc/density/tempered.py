@@ -182,7 +182,13 @@ class TemperedDensity:
         if np.isnan(log_prior + ell):
             return (log_prior if log_prior < np.inf else -np.inf), -np.inf
         if log_prior + ell == np.inf:
-            raise self.infinite(point, float(self.model.beta.get_value()), data)
+            bad = [name for name, each in self.factors(point, data) if not (each < np.inf).all()]
+            raise FloatingPointError(
+                f"log p of {', '.join(bad) or 'the model'} is +inf at beta="
+                f"{self.model.beta.get_value():g}, {shown(point)}. The path reaches values where "
+                "the model's arithmetic fails: write 100.0 for 100 (small integers overflow), "
+                "bound the parameters or use a numerically stable form."
+            )
         return log_prior, ell
 
     def is_undefined(self, point: Point, data: Data | None = None) -> bool:
@@ -193,16 +199,6 @@ class TemperedDensity:
     def log_joint(self, point: Point, data: Data | None = None) -> float:
         """Return log p + ℓ, in nats; −∞ if either is NaN, and an error if either is +∞."""
         return sum(self(point, data))
-
-    def infinite(self, point: Point, beta: float, data: Data | None = None) -> FloatingPointError:
-        """Return the error to raise if log p + ℓ = +∞, which names β and the variables."""
-        factors = self.factors(point, data)
-        bad = [name for name, value in factors if not np.all(value < np.inf)]
-        return FloatingPointError(
-            f"log p of {', '.join(bad) or 'the model'} is +inf at beta={beta:g}, {shown(point)}. "
-            "The path reaches values where the model's arithmetic fails: write 100.0 for 100 "
-            "(small integers overflow), bound the parameters or use a numerically stable form."
-        )
 
     def factors(
         self,

@@ -119,10 +119,6 @@ class Problem(Density):
         points = [self.jitted.unravel(row) for row in thetas[:20]]
         return self.density.impossible(points, n_draws, self.data)
 
-    def raise_at(self, beta: float, theta: ndarray) -> None:
-        """Raise a FloatingPointError that names the variables whose log density is +∞ at θ."""
-        raise self.density.infinite(self.jitted.unravel(theta), beta, self.data)
-
     def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
         """ℓ and its gradient."""
         (value,), (gradient,) = self.slopes(theta[None], whole=False)

@@ -11,7 +11,7 @@ from pymc_bdmc.engines.problem import Problem
 from pymc_bdmc.fits.draws import importance_run, log_e_value, log_weights_at, metropolis
 from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.pilots.pilot import Trace, empty_trace, move_population
-from pymc_bdmc.run.chain import INFINITE, STOPPED, Plan, Table, anneal_chain, anneal_population
+from pymc_bdmc.run.chain import Plan, Table, anneal_chain, anneal_population
 from pymc_bdmc.run.loop import Record, Stopped
 from pymc_bdmc.run.resampling import places
 from pymc_bdmc.run.tasks import AnnealTask
@@ -64,25 +64,17 @@ def run_plan(
     ends, weights, ancestors = starts.copy(), np.ones(1), 1
     target, moves = problem.target, problem.moves
     trail = np.empty((plan.places.sum() if plan.reverse and len(ends) > 1 else 0, ends.shape[1]))
-
-    def check(gradients: int, status: int, arrival: int) -> None:
-        record.gradients += gradients
-        if status == INFINITE:
-            problem.raise_at(plan.betas[arrival], ends[0])
-        if status == STOPPED:
-            raise Stopped
-
     if plan.reverse or len(ends) == 1:
         records = record.mean, record.acceptance, record.divergences, trail
-        check(
-            *anneal_chain(problem.target, problem.moves, plan, ends[0], rng, problem.stop, records)
-        )
+        record.gradients = anneal_chain(target, moves, plan, ends[0], rng, problem.stop, records)
         record.highest[:] = record.mean
     if len(ends) > 1:
-        weights, ancestors, *found = anneal_population(
+        gradients, weights, ancestors = anneal_population(
             target, moves, plan, ends, rng, problem.stop, record.arrays, trail
         )
-        check(*found)
+        record.gradients += gradients
+    if problem.stop[0]:
+        raise Stopped
     return ends, weights, ancestors
 
 
@@ -174,8 +166,6 @@ def weighted_draws(problem: Problem, task: AnnealTask, rng: Generator) -> Run | 
         g = log_weights_at(thetas, log_r, problem)
     except Stopped:
         return None
-    for theta in thetas[~(g < np.inf)]:
-        problem.raise_at(1.0, theta)
     if task.start is not None:
         of_start["log_e_value"] = log_e_value(softmax(g))
     return importance_run(g, problem.jitted.unravel(thetas), problem.evaluations, of_start)

@@ -27,20 +27,11 @@ from pymc_bdmc.run.chain import Table
 class TunedKernel:
     """Compiled kernels K_1 … K_T, or their reversals, on the data at the last `reset`: a `Kernel`.
 
-    At every multiple of ``stride`` K_t proposes to move to the next of the prior ``draws``.
+    Unlike single chains, they never propose to move to a draw from the prior.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        table: Table,
-        betas: np.ndarray,
-        reverse: bool = False,
-        draws: np.ndarray | None = None,
-        stride: int = 1,
-    ):
-        self._problem, self._table, self._reverse = problem, table.at(betas), reverse
-        self._draws, self._stride = draws, stride
+    def __init__(self, problem: Problem, table: Table, betas: np.ndarray):
+        self._problem, self._table, self._reverse = problem, table.at(betas), False
 
     def reset(self, rng: np.random.Generator) -> None:
         """Use ``rng`` and the current data of the density from now on."""
@@ -54,10 +45,7 @@ class TunedKernel:
         if jitted.rows:
             target.interval[:] = self._table.betas[t - 1 : t + 1]
         row = Table(*(each[t : t + 1] for each in self._table))
-        draw, (place, rest) = np.empty(0), divmod(t, self._stride)
-        if self._draws is not None and not rest and place <= len(self._draws):
-            draw = self._draws[place - 1]
-        _, move = _moved(self._problem, row, thetas, self._rng, draw, self._reverse)
+        _, move = _moved(self._problem, row, thetas, self._rng, np.empty(0), self._reverse)
         return jitted.unravel(thetas[0]), Move(*move)
 
     def reversal(self) -> "TunedKernel":
@@ -118,12 +106,9 @@ def _moved(
     problem: Problem, table: Table, thetas: np.ndarray, rng: np.random.Generator,
     draw: np.ndarray, reverse: bool = False,
 ) -> tuple[np.ndarray, tuple]:  # fmt: skip
-    """Apply `move_rows` to states that must stay possible; return log p and ℓ, and its report."""
+    """Apply `move_rows`; return log p and ℓ, and its report."""
     terms = np.empty((len(thetas), 2))
-    move = move_rows(problem.target, problem.moves, table, draw, reverse, thetas, rng, terms)
-    for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-        problem.raise_at(table.betas[j], thetas[j])
-    return terms, move
+    return terms, move_rows(problem.target, problem.moves, table, draw, reverse, thetas, rng, terms)
 
 
 @njit(nogil=True, cache=True)

@@ -33,21 +33,21 @@ class Drawn[R: AnyReference](NamedTuple):
 def draw_weighted[R: AnyReference](
     density: Density, reference: R, n: int, rng: Generator
 ) -> Drawn[R]:
-    """Return n draws from the reference; the variance is infinite if log p is +∞ at one."""
+    """Return n draws from the reference; the variance is infinite if all are impossible."""
     before = density.evaluations
     thetas, log_r = reference.sample(n, rng, density)
     g, variance = log_weights_at(thetas, log_r, density), np.inf
     evaluations = density.evaluations - before
-    if (g < np.inf).all() and (g > -np.inf).any():
+    if (g > -np.inf).any():
         variance = n * float((softmax(g) ** 2).sum()) - 1
     return Drawn(reference, thetas, g, variance, evaluations)
 
 
 def log_weights_at(thetas: ndarray, log_r: ndarray, density: Density) -> ndarray:
-    """Return g = log p + ℓ − log r at draws from r, nats; −∞ if impossible, or log r is ∞."""
+    """Return g = log p + ℓ − log r at draws from r, nats; −∞ if impossible, or log r unknown."""
     log_f = density.terms(thetas).sum(axis=1)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
-        return np.where((log_f == -np.inf) | (log_r == np.inf), -np.inf, log_f - log_r)
+        return np.where((log_f == -np.inf) | ~(log_r < np.inf), -np.inf, log_f - log_r)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,6 @@ class DrawTuning(Tuning):
     def is_nested(self) -> bool:
         """Whether draws are normal in the latent variables, so that they reach necks."""
         return self.reference.core.knows_tails
-
-    @property
-    def knows_tails(self) -> bool:
-        """Whether the structure of the model says how heavy the tails must be."""
-        return self.reference.knows_tails
 
     def shortened(self, burn_in: int) -> int:
         """Return as many Metropolis moves as leave `REMEMBERED` of a start, or the given number.

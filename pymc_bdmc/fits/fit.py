@@ -194,7 +194,7 @@ class Fitting:
             reference, modes = self._searched(core.degrees_of_freedom)
         drawn = self._evened(self._improved(reference))
         if not drawn.variance < np.inf:
-            raise NoFit("log p is +∞ at a draw from a fit, or −∞ at all")
+            raise NoFit("log p is −∞ at all draws from a fit")
         return self._fit(drawn, modes.reason)
 
     def _misses_tails(self, fit: Fit) -> bool:

@@ -6,6 +6,7 @@ A new one is registered in `KERNELS`.
 import numpy as np
 from pymc.step_methods import NUTS, HamiltonianMC, Metropolis
 
+from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, evaluate_terms, tempered
@@ -336,6 +337,5 @@ def compiled_kernel(step: str | NamedKernel | None) -> NamedKernel:
     if isinstance(step, NamedKernel):
         return step
     name = "hmc" if step is None else step  # among step methods PyMC chooses
-    if name not in KERNELS:
-        raise ValueError(f"step: unknown name {step!r}; choose one of {list(KERNELS)}.")
+    check_choice("step", name, KERNELS)
     return KERNELS[name]

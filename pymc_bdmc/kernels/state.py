@@ -162,12 +162,6 @@ def _evaluate(density, target, state):
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
-def is_legal(state):
-    """Return whether neither term is +∞."""
-    return state.terms[0] + state.terms[1] < np.inf
-
-
-@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def tempered(state, beta):
     """Return log f_β, with 0·(−∞) = 0 and ∞ − ∞ as −∞."""
     value = state.terms[0]

@@ -126,10 +126,6 @@ class AnyReference(Protocol):
     def knows_tails(self) -> bool:
         """Whether the structure of the model says how heavy the tails must be."""
 
-    @property
-    def effort(self) -> int:
-        """Temperatures at which latent variables are annealed, or draws of each block, or 0."""
-
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""
 
@@ -158,11 +154,6 @@ class Defensive(NamedTuple):
     def knows_tails(self) -> bool:
         """True, since weights are bounded if the likelihood is."""
         return True
-
-    @property
-    def effort(self) -> int:
-        """0, since no draw is annealed or chosen among others."""
-        return 0
 
     def sample(self, n: int, rng: Generator, density: Density) -> tuple[ndarray, ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""

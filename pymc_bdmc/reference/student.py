@@ -54,11 +54,6 @@ class Reference(NamedTuple):
         return False
 
     @property
-    def effort(self) -> int:
-        """0, since no draw is annealed or chosen among others."""
-        return 0
-
-    @property
     def shares(self) -> ndarray:
         """Weights of the components, shape (K,)."""
         log_volumes = np.log(self.scales).sum(axis=1) + np.log1p(self.excesses).sum(axis=1) / 2

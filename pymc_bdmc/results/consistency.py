@@ -17,9 +17,8 @@ from pymc_bdmc.estimators import (
     spread_and_tails,
 )
 from pymc_bdmc.results.checks.runs import AGAIN
-from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Table, frame, half_interval
+from pymc_bdmc.results.finding import Finding, Remedy, Table, frame, half_interval
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.simulations import Matched
 
 ALPHA = 0.05
 """Largest p-value that the rank test flags."""
@@ -112,9 +111,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     are fixed at draws from a fit, p-values are approximate and rather too large, since the fit has
     seen the data. A deviation that this explains, such as a small spread, has no p-value. Data of
     `FromPosterior` are compared by their spread and tails alone, since runs on them are on the real
-    data too; this is a posterior predictive check. Data sets of `Matched` were chosen to resemble
-    the real ones and are not exchangeable with them, so no rank has a p-value, and ``model`` is not
-    valid.
+    data too; this is a posterior predictive check.
 
     Runs see the data through the likelihood function only. So heavy tails under a normal model with
     a free scale change nothing in the runs: only ``tails of y`` shows them. A missing covariate
@@ -152,12 +149,6 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     n, rng = 1 + len(simulated), np.random.default_rng(0)
     alike = real[:, : simulated.shape[-1]]  # as many runs as on every other data set
     test = f"p: rank among {n} data sets" if n > 2 else "p: runs permuted, given both data sets"
-    is_chosen = n > 2 and read.simulate == Matched.name
-    if is_chosen:
-        test = (
-            "no p-value: Matched chose simulated data that resemble the real ones, so they are not "
-            "exchangeable; use FromPrior or FromHyperparameters"
-        )
     larger = "no p-value: runs on simulated data are on the real data too"
     kind = f"distance of shifted log weights; {larger if read.contains_real else test}"
     places = list(zip(temperatures, range(-len(temperatures), 0), strict=True))
@@ -165,14 +156,14 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     for t, place in places:
         row = run_distance(alike, simulated, rng, place)._asdict()
         rows["log weights", t] = row | {"kind": kind}
-        if read.contains_real or is_chosen:
+        if read.contains_real:
             rows["log weights", t]["p_value"] = np.nan
     for t, place in places:
         found = shortfall_difference(real, simulated, rng, place)
         rows["shortfall", t] = _shortfall(read, found, real, simulated)
     sets = np.concatenate([alike[None], simulated])
     if n > 2 and (features := features_of(read, sets, finished)):
-        ranks = _ranks(read, features, test, not is_chosen)
+        ranks = _ranks(read, features, test)
         rows |= {(name, temperatures[-1]): row for name, row in ranks.items()}
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
     return frame(rows, COLUMNS, "quantity", "temperatures")
@@ -266,9 +257,7 @@ def side_of(feature: str, fitted: int, n: int) -> int:
     return int(feature.startswith((SPREAD, TAILS) if fitted else SPREAD))
 
 
-def _ranks(
-    read: Reading, features: dict[str, np.ndarray], test: str, ranked: bool
-) -> dict[str, dict]:
+def _ranks(read: Reading, features: dict[str, np.ndarray], test: str) -> dict[str, dict]:
     """Rank the real data by each feature, and by the one in which they deviate most."""
     fitted = _fitted_elements(read)
     sizes = {name: values.size for name, values in read.observed.items()}
@@ -278,7 +267,7 @@ def _ranks(
         for each, title in zip(features, titles, strict=True)
     ]
     found = rank_among(np.stack(list(features.values()), axis=1), sides)
-    has_p = ranked & ((not fitted) | (np.array(sides) * found.deviations >= 0))
+    has_p = (not fitted) | (np.array(sides) * found.deviations >= 0)
     kind = f"deviation from the mean of all in standard deviations; {test}"
     p_values = np.where(has_p, found.p_values, np.nan)
     rows = {
@@ -287,13 +276,12 @@ def _ranks(
         if name != "log weights"  # which has rows of its own
     }
     least = 1 / len(next(iter(features.values())))
-    valid = ranked and least <= ALPHA
+    valid = least <= ALPHA
     kind = f"largest deviation: {list(features)[found.worst]}; {test}"
-    if ranked and not valid:
+    if not valid:
         kind += f", at least {least:.2g}: simulate datasets={FEWEST_SETS} or more"
-    p_value, flagged = (found.p_value, found.p_value <= ALPHA) if ranked else (np.nan, False)
-    rows["model"] = {"value": found.deviations[found.worst], "p_value": p_value, "kind": kind}
-    rows["model"] |= {"valid": valid, "flagged": flagged}
+    row = {"value": found.deviations[found.worst], "p_value": found.p_value, "kind": kind}
+    rows["model"] = row | {"valid": valid, "flagged": found.p_value <= ALPHA}
     if read.misfit:  # found on other data sets of the call, which do not contain the real one
         row = {"value": read.misfit_value, "p_value": read.misfit_p_value, "valid": True}
         rows[read.misfit] = row | {"kind": "deviation among data sets that the model simulates"}
@@ -366,9 +354,7 @@ def check_shortfall(row: pd.Series) -> Finding:
 def check_model(row: pd.Series, read: Reading, feature: str) -> Finding:
     """Check whether the real data stand out among simulated ones, so the model does not fit."""
     if not row["valid"]:
-        # Data sets of Matched were chosen to be alike.
-        more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")
-        remedy = NO_REMEDY if read.simulate == Matched.name else more
+        remedy = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")
         return Finding("model", None, remedy=remedy)
     p, kind, value = row["p_value"], row["kind"], f"{abs(row['value']):.2g}"
     if not row["flagged"]:

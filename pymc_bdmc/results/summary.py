@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.base.arguments import check_flags
+from pymc_bdmc.base.arguments import check_choice, check_flags
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import Estimate, clustered_mean
 from pymc_bdmc.results.compare import check_comparable, compare, conclusions
@@ -273,8 +273,7 @@ def report(
     >>> print(bdmc.report(dt).split(". ")[0])  # doctest: +ELLIPSIS
     Methods: We used bidirectional Monte Carlo of Ising(L=4, coupling=1.0) by pymc_bdmc 0.1...
     """
-    if style not in ("text", "latex"):
-        raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
+    check_choice("style", style, ("text", "latex"))
     if isinstance(dt, Mapping) and not isinstance(dt, xr.DataTree):
         if len(dt) == 1:
             return report(*dt.values(), style=style)
@@ -400,9 +399,6 @@ def _where(read: Reading, n: int) -> str:
         "posterior": (
             "parameters drawn from the posterior, data drawn from the model given these, and runs "
             "on real and simulated data together"
-        ),
-        "matched": (
-            "parameters and data drawn from the model, chosen to be most like the real data"
         ),
         "given": "a pair of parameters and data that was given",
     }

@@ -161,8 +161,7 @@ def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) 
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
     observed = stack([each.data for each in simulated])
-    attrs = {key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs}
-    return _labelled(density, free | observed, ["dataset"], attrs)
+    return _labelled(density, free | observed, ["dataset"])
 
 
 def burn_in_dataset(

@@ -10,7 +10,6 @@ from pymc_bdmc.kernels.state import (
     copy,
     copy_vector,
     evaluate,
-    is_legal,
     make_states,
     make_workspace,
     state_at,
@@ -19,8 +18,6 @@ from pymc_bdmc.kernels.transition import Setting
 from pymc_bdmc.reference.metric import Metric
 from pymc_bdmc.reference.student import Reference
 from pymc_bdmc.run.resampling import THRESHOLD, effective_size, mean_of, resample, update_weights
-
-FINISHED, INFINITE, STOPPED = range(3)
 
 
 class Table(NamedTuple):
@@ -129,12 +126,12 @@ def anneal_chain(target, kernel, plan, theta, rng, stop, records):
 
     The ``records`` are arrays to fill: ℓ (T + 1,), the acceptance of the discrete and of the
     continuous elements (T + 1, 2), divergences (T + 1,), and θ after K_t† at the n ``places`` of
-    resampling (n, d), or (0, d) if not asked for. Returns the number of gradient evaluations, a
-    status (FINISHED, INFINITE at θ, or STOPPED), and the index of the last temperature.
+    resampling (n, d), or (0, d) if not asked for. Returns the number of gradient evaluations. If
+    ``stop[0]`` is set, the results mean nothing.
     """
     ells, acceptance, divergences, trail = records
     row = len(trail)
-    last, gradients, status = plan.betas.size - 1, 0, FINISHED
+    last, gradients = plan.betas.size - 1, 0
     table = plan.table  # once, since numba counts references to its arrays
     n_continuous = table.scales.shape[1]
     scale, widths = np.empty(n_continuous), np.empty(table.widths.shape[1])
@@ -171,14 +168,10 @@ def anneal_chain(target, kernel, plan, theta, rng, stop, records):
                 row -= 1
                 copy_vector(state.theta, trail[row])
         ells[arrival] = state.terms[1]
-        if not is_legal(state):
-            status = INFINITE
-        elif stop[0]:
-            status = STOPPED
-        if status != FINISHED:
+        if stop[0]:
             break
     copy_vector(state.theta, theta)
-    return gradients, status, arrival
+    return gradients
 
 
 @njit(nogil=True, cache=True)
@@ -201,7 +194,7 @@ def anneal_population(target, kernel, plan, thetas, rng, stop, records, trail):
 
     The ``records`` are arrays to fill, see `Record.arrays`. In a reverse run particle 0 does not
     move: its ℓ is recorded, and its states are the ``trail`` of `anneal_chain`. Others may be
-    resampled onto it. Returns weights, the number of ancestors, and what `anneal_chain` returns.
+    resampled onto it. Returns what `anneal_chain` returns, weights, and the number of ancestors.
     """
     means, highest, rests, acceptance, divergences, sizes, resampled = records
     n, size = thetas.shape
@@ -247,14 +240,11 @@ def anneal_population(target, kernel, plan, thetas, rng, stop, records, trail):
             gradients += turned if t > 0 else 0
         for i in range(moving, n):
             ells[i] = states.terms[i, 1]
-            if not is_legal(state_at(states, i)):
-                copy_vector(states.theta[i], thetas[0])
-                return weights, n, gradients, INFINITE, t
         if stop[0]:
-            return weights, n, gradients, STOPPED, t
+            break
         if moving > 0:
             ells[0] = means[t]
         means[t] = mean_of(weights, ells)
     for i in range(first, n):
         copy_vector(states.theta[i], thetas[i])
-    return weights, np.unique(roots[weights > 0.0]).size, gradients, FINISHED, last
+    return gradients, weights, np.unique(roots[weights > 0.0]).size

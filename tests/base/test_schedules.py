@@ -35,7 +35,7 @@ def test_a_schedule_is_frozen():
         (lambda: schedules.explicit([1.0]), "at least the values 0 and 1"),
         (lambda: schedules.explicit([[0, 1]]), "got shape"),
         (lambda: make_schedule(schedules.linear(3), 20, default=9), "the Schedule has 3 already"),
-        (lambda: make_schedule("cosine", 10), "unknown name 'cosine'"),
+        (lambda: make_schedule("cosine", 10), "'cosine' is none of 'linear'"),
         (lambda: make_schedule("sigmoid", [0, 0.2, 1]), "schedule: 'sigmoid' has no effect"),
         (lambda: make_schedule("linear", 0), "temperatures"),
         (lambda: make_schedule("linear", True), "temperatures"),

@@ -16,7 +16,7 @@ from pymc_bdmc.density import support
 from pymc_bdmc.density.draws import posterior_states
 from pymc_bdmc.density.support import MOVES, undefined
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.simulations import joint_draws
+from pymc_bdmc.simulations import joint_draw
 from tests.models import SIGMAS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -178,7 +178,7 @@ def test_pairs_have_a_density():
         pm.Normal("y", x, observed=0.0)
         pm.Potential("root", pm.math.sqrt(x))
     density = TemperedDensity(model, PYTHON)
-    pairs = joint_draws(density, 1, 0, n=20)
+    pairs = [joint_draw(density, 1, place, {}) for place in range(20)]
     assert all(point["x"] > 0 for point, _ in pairs)
     sampler = density.joint()
     sampler.seed(RNG)

@@ -6,18 +6,16 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import stack
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.simulations import (
     FromHyperparameters,
     FromPrior,
     Given,
-    Matched,
     default_hyperparameters,
 )
-from tests.density.short import QUICK, density_of
-from tests.models import eight_schools, repeated_normal
+from tests.density.short import QUICK
+from tests.models import eight_schools
 
 Y = np.array([4.0, 5.5, 4.5])
 
@@ -173,77 +171,3 @@ def test_a_given_point_is_kept_where_its_prior_depends_on_data():
     (given,) = Given(point, {"y": 2.0, "after": 1.5}).simulate(TemperedDensity(model, QUICK))
     expected = {"x": 0.5, "z": 2.5, "u_interval__": np.log(4 / 6)}  # of (−3, 7)
     assert {name: float(value) for name, value in given.point.items()} == pytest.approx(expected)
-
-
-@pytest.fixture(scope="module")
-def matched():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("x", 0, 3), 1.0, observed=Y)
-        pm.Poisson("k", 3.0, observed=[2, 4])
-    return TemperedDensity(model, QUICK)
-
-
-def test_the_point_is_an_exact_posterior_sample_given_the_matched_data(matched):
-    """Kolmogorov-Smirnov on 100 pairs, α = 1e-3; twin: the posterior given the real data."""
-    found = Matched(draws=10, datasets=100).simulate(matched, 1)
-    points = np.array([each.point["x"] for each in found])
-    simulated = np.array([each.data["y"] for each in found])
-
-    def pvalue(data):
-        precision = 1 / 9 + 3
-        posterior = stats.norm(data.sum(axis=-1) / precision, precision**-0.5)
-        return stats.kstest(posterior.cdf(points), "uniform").pvalue
-
-    assert pvalue(simulated) > 1e-3
-    assert pvalue(Y) < 1e-3
-    assert {each.status for each in found} == {"exact"}
-    assert len(set(points)) == 100  # drawn afresh
-    drawn = np.array([each.data["y"] for each in FromPrior(100).simulate(matched, 1)])
-    apart = [np.abs(data.mean(axis=1) - Y.mean()).mean() for data in (simulated, drawn)]
-    assert apart[0] < 0.7 * apart[1]
-
-
-def test_the_nearest_by_a_distance_of_ones_own(matched):
-    """Which sees all observed variables of both data sets; what is not finite comes last."""
-    seen = []
-
-    def distance(simulated, real):
-        assert set(simulated) == set(real) == {"y", "k"}
-        apart = abs(simulated["y"].mean() - real["y"].mean())
-        seen.append(np.nan if apart < 0.5 else apart)
-        return seen[-1]
-
-    (found,) = Matched(draws=300, distance=distance).simulate(matched, 1)
-    assert len(seen) == 300
-    assert np.isnan(seen).any()
-    assert abs(found.data["y"].mean() - Y.mean()) == found.attrs["distance"] == np.nanmin(seen)
-    assert found.attrs["median_distance"] == np.median(np.nan_to_num(seen, nan=np.inf))
-    with pytest.raises(ValueError, match="distance: it is not finite at any of 5 draws"):
-        Matched(draws=5, distance=lambda *_: np.nan).simulate(matched, 1)
-
-
-@pytest.mark.parametrize(
-    "observed",
-    [np.array([[1.0, 2.0], [3.0, 5.0]]), np.array(7.0), [3.0] * 4],
-    ids=["matrix", "number", "constant"],
-)
-def test_matched_data_of_any_shape_and_scale(observed):
-    """The prior reaches over many orders of magnitude, of which the data know one."""
-    density = density_of(lambda: pm.Normal("y", 0, pm.LogNormal("scale", 0, 10), observed=observed))
-    (found,) = Matched(draws=400).simulate(density, 3)
-    size = np.sqrt(np.mean(np.square(found.data["y"])))
-    assert 0.05 < size / np.sqrt(np.mean(np.square(observed))) < 20
-    assert found.attrs["distance"] < found.attrs["median_distance"]
-
-
-def test_a_result_is_certified_and_says_how_near_it_came(tmp_path):
-    dt = pm.sample_bdmc(
-        repeated_normal(), simulate=Matched(draws=50, datasets=2), path="prior", chains=8,
-        particles=1, temperatures=5, random_seed=1, cores=1, progressbar=False,
-    )  # fmt: skip
-    assert dt.attrs["simulate"] == "matched"
-    assert np.isfinite(bdmc.certified(dt).loc["simulated", "upper"]).all()
-    near, typical = (dt["simulated"].attrs[key] for key in ("distance", "median_distance"))
-    assert np.shape(near) == (2,)
-    assert (np.array(near) < typical).all()
-    dt.to_netcdf(tmp_path / "run.nc")

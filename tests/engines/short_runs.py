@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.run.chain import FINISHED, Plan, anneal_chain, anneal_population
+from pymc_bdmc.run.chain import Plan, anneal_chain, anneal_population
 
 
 @njit(cache=True)
@@ -20,16 +20,14 @@ def run(target, kernel, plan, starts, draws, rng):
         )  # fmt: skip
         means, highest, rests = np.empty(n_betas), np.empty(n_betas), np.zeros(n_betas)
         acceptance, divergences = np.zeros((n_betas, 2)), np.zeros(n_betas, dtype=np.int64)
-        ends, status = starts[j].copy(), FINISHED
+        ends = starts[j].copy()
         if reverse or n == 1:
             records = means, acceptance, divergences, trail
-            _, status, _ = anneal_chain(target, kernel, one, ends[0], rng, stop, records)
+            anneal_chain(target, kernel, one, ends[0], rng, stop, records)
             highest[:] = means
-        if n > 1 and status == FINISHED:
+        if n > 1:
             sizes, resampled = np.empty(n_betas), np.zeros(n_betas, dtype=np.bool_)
             every = means, highest, rests, acceptance, divergences, sizes, resampled
-            found = anneal_population(target, kernel, one, ends, rng, stop, every, trail)
-            status = found[3]
-        log_weight = np.sum(np.diff(betas) * highest[:-1]) + rests.sum()
-        weights[j] = log_weight if status == FINISHED else np.nan
+            anneal_population(target, kernel, one, ends, rng, stop, every, trail)
+        weights[j] = np.sum(np.diff(betas) * highest[:-1]) + rests.sum()
     return weights

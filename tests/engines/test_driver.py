@@ -7,8 +7,8 @@ import pytest
 
 from pymc_bdmc.base.types import Direction, Move
 from pymc_bdmc.density.tempered import TemperedDensity
-from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal, runs
-from pymc_bdmc.engines.systems import TunedKernel
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal, runs, systems
+from pymc_bdmc.run.chain import Table
 from tests.engines.test_compiled import mixed_model
 from tests.models import small_regression
 
@@ -83,6 +83,22 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
     np.testing.assert_allclose(run.by_beta["acceptance"], [np.nan, mean, mean, mean])
 
 
+class WithPriorDraws(systems.TunedKernel):
+    """Kernels that propose to move to the next prior draw, as a chain does."""
+
+    def __init__(self, problem, table, betas, draws):
+        super().__init__(problem, table, betas)
+        self._draws = draws
+
+    def step(self, t, point):
+        place, rest = divmod(t, runs.FRESH_STRIDE)
+        draw = self._draws[place - 1] if not rest and place <= len(self._draws) else np.empty(0)
+        thetas, jitted = self._problem.jitted.ravel(point)[None], self._problem.jitted
+        row = Table(*(each[t : t + 1] for each in self._table))
+        _, move = systems._moved(self._problem, row, thetas, self._rng, draw, self._reverse)
+        return jitted.unravel(thetas[0]), Move(*move)
+
+
 @cache
 def engine_of(step):
     # Beside gradients, ℓ has two compiled forms, which may differ in the last bit.
@@ -114,8 +130,8 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
             thetas, draws, _ = runs.start_of_chain(problem, task, 30 // runs.FRESH_STRIDE, rng)
         else:
             thetas, draws, _ = runs.starts_of_particles(problem, task, rng)
-        kernels, reverse = tuning.kernels, twin and particles == 1
-        kernel = TunedKernel(problem, kernels, betas, reverse, draws, runs.FRESH_STRIDE)
+        kernel = WithPriorDraws(problem, tuning.kernels, betas, draws)
+        kernel = kernel.reversal() if twin and particles == 1 else kernel
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:
             starts[1:] = starts[:0:-1]

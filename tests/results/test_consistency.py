@@ -167,21 +167,6 @@ def test_data_that_a_fit_has_seen_may_be_close_to_it(fitted, counts, models, mon
         assert sum(map(is_flagged, range(models))) >= 4
 
 
-def test_matched_data_sets_are_not_ranked():
-    """The real data are not one more draw among data that were chosen for being like them."""
-    dt = runs(datasets=19, y=np.random.default_rng(5).standard_t(1.5, size=200))
-    dt.attrs["simulate"] = "matched"
-    table = bdmc.consistency(dt)
-    assert table["p_value"].isna().all()
-    row = table.loc[("model", 30)]
-    assert not row["valid"] | row["flagged"]
-    assert "Matched chose" in row["kind"]
-    assert bdmc.verdict(dt).table.loc["model", "status"] == ""
-    one = runs(real_sd=3.0)
-    one.attrs["simulate"] = "matched"
-    assert bdmc.consistency(one).loc[("log weights", 30), "p_value"] <= 0.01  # given both
-
-
 def test_every_round_of_a_ladder_has_its_row():
     dt, rng = runs(), np.random.default_rng(6)
     sds = np.array([2.0, 1.0, 0.3])[:, None]

@@ -65,7 +65,7 @@ def test_every_number_of_the_table_is_one_of_the_summary(results, name):
 
 
 def test_what_cannot_be_reported_is_refused(results):
-    with pytest.raises(ValueError, match="style: it is"):
+    with pytest.raises(ValueError, match="style: 'html' is none of"):
         bdmc.report(results["schools"], style="html")
     with pytest.raises(ValueError, match="a result of temper has none"):
         bdmc.report(xr.DataTree.from_dict({"tempering": xr.Dataset()}))

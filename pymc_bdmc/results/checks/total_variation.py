@@ -30,7 +30,6 @@ MISSED = 0.5
 
 DATA = {
     "prior": "data sets simulated from the prior of your model",
-    "matched": "data sets from your model that are most like yours",
     "posterior": (
         "data sets that contain yours, each with as many more simulated from your posterior draws"
     ),
@@ -222,7 +221,7 @@ def _enough(
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
     cheaper = needed and (not pools or needed / datasets <= more / runs)
     if needed and cheaper and needed <= max(MOST_MORE * datasets, 60):  # chosen
-        ways = {"prior": "FromPrior", "matched": "Matched", "posterior": "FromPosterior"}
+        ways = {"prior": "FromPrior", "posterior": "FromPosterior"}
         way = ways.get(read.simulate, "FromHyperparameters")
         return Remedy(
             f"{needed} data sets would be enough if they are like these {datasets}, in about "
