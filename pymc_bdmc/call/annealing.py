@@ -258,8 +258,17 @@ class Annealing(Preparation):
     def size(self, tunings: Tunings, path: Path) -> tuple[int, int]:
         """Return T and N, within limits, for an ideal gap Λ²/(T·N) of at most the target."""
         options, default = self._session.options, self._engine.default_particles
-        squares = float(np.mean([squared_length(each) for each in tunings.values()]))
         n = options.particles or default
+        lengths = {d: squared_length(each) for d, each in tunings.items()}
+        longest = self._longest(n)
+        if lengths.get(0, min(lengths.values())) > longest:  # 0: the real data
+            _log.info(
+                f"Not even {MAX_TEMPERATURES} temperatures would do, so runs have the fewest: "
+                "narrower priors, or another form of the model, may help. "
+                f"temperatures={MAX_TEMPERATURES} makes long runs all the same"
+            )
+            return path.fewest_temperatures, n
+        squares = float(np.mean([min(each, longest) for each in lengths.values()]))
         if not options.particles and options.target_gap and not self._engine.rows:
             # At the same cost four particles close the gap as far as one does, and resampling
             # removes a far prior draw, which would ruin the mean of the logarithms
@@ -291,9 +300,16 @@ class Annealing(Preparation):
             # regression of 20 coefficients and 100 rows runs are 0.3 nats short of log ML with ten
             # steps a row, and 1.6 nats with three.
             return rows * max(min(10, MAX_TEMPERATURES // rows), -(-fewest // rows))
+        if squares > self._longest(particles):
+            return fewest
         # Without a target the gap of perfectly mixed runs is to be 0.15 nats.
         needed = rows or np.ceil(squares / (particles * (target_gap or 0.15)))
         return int(np.clip(needed, fewest, MAX_TEMPERATURES))
+
+    def _longest(self, particles: int) -> float:
+        """Return the Λ² beyond which not even the most temperatures make an average of runs."""
+        is_open = self._session.options.target_gap or self._engine.rows
+        return np.inf if is_open else limits.HOPELESS * MAX_TEMPERATURES * particles
 
     def real_runs(
         self, tunings: Tunings, path: Path, n_temperatures: int, particles: int

@@ -166,7 +166,7 @@ class ImportanceSampling(Preparation):
             clock.append(time.thread_time())
         return (
             f"{act} takes about {n:.2g} evaluations of the density on all data sets, "
-            f"{n * np.median(np.diff(clock)):.2g} s of one core"
+            f"{n * np.median(np.diff(clock)):.2g} s of one core besides compiling"
         )
 
 

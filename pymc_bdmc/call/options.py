@@ -28,6 +28,7 @@ from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.density.draws import all_draws
 from pymc_bdmc.density.identity import digest, fingerprint
 from pymc_bdmc.density.refuse import check_simulable, check_storable
+from pymc_bdmc.fits import limits
 from pymc_bdmc.kernels.steps import check_step
 from pymc_bdmc.paths import Path
 from pymc_bdmc.simulations import (
@@ -347,17 +348,21 @@ class Options(CallOptions):
     def enough_chains(self, variance: float, fewest: int) -> int:
         """Return the number of runs on the real data needed to reach `target_error`.
 
-        `variance` is that of log Ẑ of a run, nats². Without a target, 48 runs are the most.
+        `variance` is that of log Ẑ of a run, nats². Without a target, or if no number of runs
+        reaches it, 48 runs are the most.
         """
         if self.chains:
             return self.chains
         needed = np.ceil(variance / (self.target_error or 0.05) ** 2)
-        chains = int(np.clip(needed, fewest, 4096 if self.target_error else 48))
+        is_hopeless = variance > limits.HOPELESS
+        most = 4096 if self.target_error and not is_hopeless else 48
+        chains = int(np.clip(needed, fewest, most))
         if needed > chains:
             error = np.sqrt(variance / chains)
+            more = "more are no remedy" if is_hopeless else "pass target_error, or chains, for more"
             _log.info(
                 f"log ML on the real data will have an error of about {error:.2g} nats with "
-                f"{chains} runs; pass target_error, or chains, for more"
+                f"{chains} runs; {more}"
             )
         return chains
 

@@ -56,6 +56,9 @@ on hierarchies of many groups, where runs from the prior give no answer."""
 UNSTEADY = 0.25
 """Variance of log Ẑ of a run, nats², that needs no more temperatures. Chosen: with a larger one,
 the error of an average is not reliable."""
+HOPELESS = 10.0
+"""Variance of log Ẑ of a run, nats², from which its average is worthless. Derived: if log Ẑ is
+normal, it takes e¹⁰ runs or more, and a call makes 4096 at most."""
 QUICK_RHAT = 1.25
 """R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight schools,
 where it is mostly below, 11 states of a particle are worth three or four; on centred ones, where it

@@ -91,3 +91,23 @@ def test_noisy_scouts_ask_for_more_temperatures(half_range, temperatures):
     variance, *_ = prepared.real_runs(tunings, path, temperatures, 32)
     seen = 0.0 if np.isinf(half_range) else np.var(log_weights, ddof=1) * 100 / temperatures
     assert variance == pytest.approx(max(3 * 480 / (32 * temperatures), seen))
+
+
+@pytest.mark.parametrize(
+    ("squares", "temperatures", "n_told"),
+    [([5e5], 2000, 0), ([7e5], 100, 1), ([7e5, 1.0], 100, 1), ([4799.0, 1e30], 2000, 0)],
+)
+def test_hopeless_runs_have_the_fewest_temperatures(squares, temperatures, n_told, caplog):
+    """So have their scouts. With 2000 temperatures the gap on the real data is above 10 nats."""
+    caplog.set_level("INFO", logger="pymc.bdmc")
+    engine = SimpleNamespace(default_particles=32, rows=0, description="")
+    prepared, path, betas = annealing.Annealing(session_of(engine)), PriorPath(), np.arange(2.0)
+    tunings = {
+        d: SimpleNamespace(path_betas=betas, mean_log_likelihood=each * betas)
+        for d, each in enumerate(squares)
+    }
+    assert prepared.size(tunings, path) == (temperatures, 32)
+    assert caplog.text.count("Not even 2000 temperatures would do") == n_told
+    prepared._tunings = {("prior", d): tuning for d, tuning in tunings.items()}
+    scouted = len(prepared._scout_betas(0, path)) - 1
+    assert (scouted == 100) == bool(n_told)

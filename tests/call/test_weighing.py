@@ -165,7 +165,15 @@ def test_the_number_of_runs_follows_the_target_and_is_limited_without(caplog):
     assert Options(model=None, chains=5).enough_chains(1.0, 16) == 5
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         assert Options(model=None).enough_chains(1.0, 16) == 48
-    assert "an error of about 0.14 nats with 48 runs" in caplog.text
+    assert "an error of about 0.14 nats with 48 runs; pass target_error" in caplog.text
+
+
+def test_runs_that_no_number_averages_are_no_more_than_usual(caplog):
+    """Twin: 4096 of a lower variance."""
+    caplog.set_level("INFO", logger="pymc.bdmc")
+    options = Options(model=None, target_error=0.01)
+    assert [options.enough_chains(v, 16) for v in (9.0, 11.0)] == [4096, 48]
+    assert "an error of about 0.48 nats with 48 runs; more are no remedy" in caplog.text
 
 
 def test_noisy_runs_on_simulated_data_are_as_many_as_certify():

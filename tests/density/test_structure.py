@@ -21,12 +21,22 @@ def shifted(scale, location, size):
     return pm.Normal.dist(location, scale, size=size)
 
 
+def exploding(rate, size):
+    """The scale is 1, but e⁴ or more for half of the half-normal rates."""
+    return pm.Normal.dist(0, pm.math.exp(20 * pm.math.maximum(rate - 0.45, 0)), size=size)
+
+
+def diffusing(sde, parameter):
+    return pm.EulerMaruyama("x", 1.0, sde, [parameter], init_dist=START, shape=9)
+
+
 CENTRED = {
     "heavy tails": lambda scale: pm.StudentT("x", nu=3, sigma=scale),
     "effects of sum zero": lambda scale: pm.ZeroSumNormal("x", scale, shape=3),
     "correlated effects": lambda scale: pm.MvNormal("x", np.zeros(2), scale * np.eye(2)),
     "walk": lambda scale: pm.GaussianRandomWalk("x", 0, scale, init_dist=START, steps=3),
     "autoregression": lambda scale: pm.AR("x", rho=[0.5], sigma=scale, init_dist=START, steps=3),
+    "diffusion": lambda scale: diffusing(lambda x, sd: (-x, sd * (1 + x**2)), scale),
     "by draws": lambda scale: pm.CustomDist("x", scale, dist=normal, shape=3),
     "one component": lambda scale: pm.Mixture("x", [0.5, 0.5], [N(), N(0, scale)], shape=3),
     "frailties": lambda scale: pm.Gamma("x", scale**-2, scale**-2, shape=3),
@@ -38,6 +48,8 @@ OTHERS = {
     "location": lambda scale: pm.Normal("x", scale, 1.0),
     "coefficients": lambda scale: pm.AR("ar", pm.Normal("x", shape=1), init_dist=START, steps=3),
     "walk of known scale": lambda scale: pm.GaussianRandomWalk("x", init_dist=START, steps=3),
+    "diffusion of known scale": lambda scale: diffusing(lambda x, rate: (rate * x, 0.5), scale),
+    "explosion": lambda scale: pm.CustomDist("x", scale, dist=exploding, shape=3),
     "no scale": lambda scale: pm.Beta("x", scale, 1),
     "location by draws": lambda scale: pm.CustomDist("x", 1, scale, dist=shifted, shape=3),
     "rates": lambda scale: pm.Gamma("x", pm.Exponential("shape", 1), scale, shape=3),

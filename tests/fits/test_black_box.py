@@ -51,6 +51,7 @@ def test_a_near_normal_posterior_takes_few_evaluations(caplog):
     assert found.error < 0.05
     assert len(calls) <= 18_000
     assert "The call takes about 9e+03 evaluations of the density on all data sets" in caplog.text
+    assert "s of one core besides compiling" in caplog.text
 
 
 def test_the_error_of_a_solver_is_told_as_the_user_wrote_it():
