@@ -121,7 +121,12 @@ class Problem(Density):
 
     def likelihood(self, theta: ndarray) -> tuple[float, ndarray]:
         """ℓ and its gradient."""
-        (value,), (gradient,) = self.slopes(theta[None], whole=False)
+        (value,), (gradient,) = self.slopes(theta[None], of_prior=False)
+        return float(value), gradient
+
+    def prior(self, theta: ndarray) -> tuple[float, ndarray]:
+        """Log p and its gradient."""
+        (value,), (gradient,) = self.slopes(theta[None], of_data=False)
         return float(value), gradient
 
     @contextmanager
@@ -145,9 +150,11 @@ class Problem(Density):
         with self._counting(len(thetas)):
             return self.evaluated(thetas)
 
-    def slopes(self, thetas: ndarray, *, whole: bool = True) -> tuple[ndarray, ndarray]:
-        """Return log p + ℓ of every row, shape (rows,), and its gradient; or ℓ alone."""
-        return self._filled(partial(slopes_of, self.target, whole), thetas)
+    def slopes(
+        self, thetas: ndarray, *, of_prior: bool = True, of_data: bool = True
+    ) -> tuple[ndarray, ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), and its gradient; or one of both alone."""
+        return self._filled(partial(slopes_of, self.target, of_prior, of_data), thetas)
 
     def _filled(self, fill: Callable[..., None], thetas: ndarray) -> tuple[ndarray, ndarray]:
         values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
@@ -271,19 +278,18 @@ def terms_of(target, thetas, terms):
 
 
 @njit(nogil=True, cache=True)
-def slopes_of(target, whole, thetas, values, gradients):
-    """Write log p + ℓ of every row of continuous θ, or ℓ alone, and the gradients."""
+def slopes_of(target, of_prior, of_data, thetas, values, gradients):
+    """Write log p + ℓ of every row of continuous θ, or one of both, and the gradients."""
     size = thetas.shape[1]
     state = make_state(size, size)
     for j in range(len(thetas)):
         copy_vector(thetas[j], state.theta)
         evaluate(target, state)
-        values[j] = state.terms[1]
-        copy_vector(state.log_likelihood_gradient, gradients[j])
-        if whole:
-            values[j] += state.terms[0]
-            for i in range(size):
-                gradients[j, i] += state.log_prior_gradient[i]
+        values[j] = (state.terms[0] if of_prior else 0.0) + (state.terms[1] if of_data else 0.0)
+        for i in range(size):
+            gradients[j, i] = state.log_prior_gradient[i] if of_prior else 0.0
+            if of_data:
+                gradients[j, i] += state.log_likelihood_gradient[i]
 
 
 @njit(nogil=True, cache=True)

@@ -162,7 +162,7 @@ def ascend_by_gradients(
     root: ndarray,
     is_known: Callable[[ndarray], bool] = lambda theta: False,
 ) -> ndarray | None:
-    """Maximise by L-BFGS until a known mode is near; return the last state.
+    """Maximise by L-BFGS until a known mode is near; return the highest state.
 
     The columns of ``root`` are the units. Return None if the density is not finite at the start.
     Later states with a density that is not finite get one that falls as steeply as it rose at the
@@ -183,8 +183,8 @@ def ascend_by_gradients(
         return float(abs(slope @ (z - place)) - value), slope
 
     limits = dict(maxiter=150, maxfun=250, gtol=0.01)
-    end = _minimum(depth, start, root, is_known, method="L-BFGS-B", jac=True, options=limits)
-    return end if len(highest[1]) else None
+    _minimum(depth, start, root, is_known, method="L-BFGS-B", jac=True, options=limits)
+    return start + root @ highest[1] if len(highest[1]) else None
 
 
 def _ascend_by_values(

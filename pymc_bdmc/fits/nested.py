@@ -170,7 +170,7 @@ def fit_nested(
         moved = _prior_mode(density, latent, likely[usable[0]], steps)
         prior, ells = np.vstack([moved, prior]), np.append(np.inf, ells)
         return fit_nested(density, prior, ells, structure, rng, is_moved=True)
-    found = _started(found, first)
+    found = _started(found, first) if first.is_mode[0] else found._replace(starts=first.modes)
     phis = found.to_units(likely[: 8 * SEARCHES, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
@@ -202,14 +202,13 @@ def _prior_mode(density: Density, latent: ndarray, theta: ndarray, steps: ndarra
 
     def log_prior(x: ndarray) -> tuple[float, ndarray]:
         place[latent] = x
-        (value,), (gradient,) = density.slopes(place[None])
-        ell, of_ell = density.likelihood(place)
-        return value - ell, (gradient - of_ell)[latent]
+        value, gradient = density.prior(place)
+        return value, gradient[latent]
 
     start = theta[latent]
     curvature = np.abs(log_prior(start + steps)[1] - log_prior(start)[1]) / steps
-    units = diags_array(np.where(curvature > 0, curvature, 1e-8 / steps**2) ** -0.5)
-    end = ascend_by_gradients(log_prior, start, units)
+    units = np.maximum(curvature, 1e-8 / steps**2) ** -0.5  # no wider than likely draws
+    end = ascend_by_gradients(log_prior, start, diags_array(units))
     place[latent] = start if end is None else end
     return place
 

@@ -90,6 +90,10 @@ class Density(ABC):
         """Return ℓ of one θ and its gradient; all of the density if log p is 0."""
         return self(theta)
 
+    def prior(self, theta: ndarray) -> tuple[float, ndarray]:
+        """Return log p of one θ and its gradient; 0 if all of the density is ℓ."""
+        return 0.0, np.zeros(len(theta))
+
     def __call__(self, theta: ndarray) -> tuple[float, ndarray]:
         """Return log p + ℓ of one θ and its gradient, and remember that a search passed it."""
         (value,), (gradient,) = self.slopes(theta[None])

@@ -294,14 +294,15 @@ class NestedReference(NamedTuple):
     def _climb(self, thetas: ndarray, density: Density) -> tuple[ndarray, ndarray]:
         """Move latent variables uphill in place; return log p + ℓ and their curvatures.
 
-        Newton's steps are halved for each until its own block rises.
+        Newton's steps are halved for each until its own block rises. Where one rises at once, the
+        next one is doubled, since on a slope such as that of −exp(x) each is only 1 long.
         """
         blocks, steps = cast(Blocks, self.blocks), self.steps
         by_block, slopes, of_latent = (
             density.by_block(blocks), density.slopes_in(self.latent), blocks.of_latent
         )  # fmt: skip
         heights, curvatures = by_block(thetas)[:, of_latent], np.empty((len(thetas), len(steps)))
-        still = np.ones(curvatures.shape, dtype=bool)
+        still, size = np.ones(curvatures.shape, dtype=bool), np.ones(curvatures.shape)
         for _ in range(MOST_STEPS):
             rows = np.flatnonzero(still.any(axis=1))
             if not len(rows):
@@ -315,11 +316,14 @@ class NestedReference(NamedTuple):
             known = np.isfinite(curvature) & (curvature > 0)
             curvature = np.where(known, curvature, 1e-6 / steps**2)
             curvatures[rows] = np.where(left, curvature, curvatures[rows])
-            left, step = left & np.isfinite(slope), slope / curvature
-            for _ in range(MOST_HALVINGS_ALONE):
+            left &= np.isfinite(slope)
+            step = size[rows] * np.clip(slope / curvature, -1e4 * steps, 1e4 * steps)
+            for halving in range(MOST_HALVINGS_ALONE):
                 moved[:, self.latent] = here[:, self.latent] + np.where(left, step, 0.0)
                 found = by_block(moved)[:, of_latent]
                 rose = left & (found > heights[rows])
+                if halving == 0:
+                    size[rows] = np.where(rose, 2 * size[rows], 1.0)
                 here[:, self.latent] = np.where(rose, moved[:, self.latent], here[:, self.latent])
                 heights[rows] = np.where(rose, found, heights[rows])
                 left, step = left & ~rose, step / 2
