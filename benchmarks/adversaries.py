@@ -18,7 +18,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from models import SD_SCHOOLS, Y_SCHOOLS, eight_schools
 from scipy import stats
-from scipy.special import betaln, digamma, gammaln, log_expit, logsumexp
+from scipy.special import betaln, digamma, gammaln, log_expit, log_ndtr, logsumexp
 
 __all__ = ["ADVERSARIES", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
 
@@ -813,6 +813,134 @@ def heavy_noise(y: np.ndarray, scale: float) -> Adversary:
     return Adversary(model, log_ml, below("spread", 1.0, shares[spreads < 1.0].sum()))
 
 
+def hinge(y: np.ndarray, noise: float) -> Adversary:
+    """Effects of which the data show the positive part: normal near their modes, and not beyond 0.
+
+    Quadrature over the log of the spread. Given it, an effect is below 0, where its observation
+    says nothing more, or above, where it is normal.
+    """
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 5)
+        effect = pm.Normal("effect", 2, spread, shape=len(y))
+        pm.Normal("y", pt.maximum(effect, 0), noise, observed=y)
+    step = 0.002
+    log_spread = np.arange(-10, 4.5, step)
+    spread = np.exp(log_spread)
+    logs = stats.halfnorm.logpdf(spread, scale=5) + log_spread
+    variance = 1 / (1 / noise**2 + 1 / spread**2)
+    for each in y:
+        mean = variance * (each / noise**2 + 2 / spread**2)
+        below_0 = stats.norm.logpdf(each, 0, noise) + log_ndtr(-2 / spread)
+        above = stats.norm.logpdf(each, 2, np.hypot(noise, spread))
+        logs += np.logaddexp(below_0, above + log_ndtr(mean / np.sqrt(variance)))
+    log_ml, shares = summed(logs, step)
+    middle = np.searchsorted(np.cumsum(shares), 0.5)
+    return Adversary(model, log_ml, below("spread", spread[middle], shares[:middle].sum()))
+
+
+def one_tone(t: np.ndarray, y: np.ndarray) -> Adversary:
+    """A tone in noise, whose frequency has a prior without an end, and many low modes.
+
+    Quadrature over the frequency; given it the amplitudes are normal.
+    """
+    with pm.Model() as model:
+        frequency = pm.Gamma("frequency", 2, 2)
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Normal("y", a * pt.sin(frequency * t) + b * pt.cos(frequency * t), 0.5, observed=y)
+    step = 5e-4
+    grid = np.arange(step / 2, 20, step)
+    waves = np.stack([np.sin(np.outer(grid, t)), np.cos(np.outer(grid, t))], axis=2) / 0.5
+    precision, z = np.eye(2) + waves.swapaxes(1, 2) @ waves, (y / 0.5) @ waves
+    square = np.einsum("gi,gi->g", z, np.linalg.solve(precision, z[:, :, None])[:, :, 0])
+    logs = (square - np.linalg.slogdet(precision)[1]) / 2 + stats.gamma.logpdf(grid, 2, scale=0.5)
+    log_ml, shares = summed(logs + stats.norm.logpdf(y, 0, 0.5).sum(), step)
+    middle = np.searchsorted(np.cumsum(shares), 0.5)
+    return Adversary(model, log_ml, below("frequency", grid[middle], shares[:middle].sum()))
+
+
+def contaminated(y: np.ndarray) -> Adversary:
+    """Groups of readings, 30 % of which are thirty times as noisy, so that effects have two modes.
+
+    Quadrature over mean and log spread; a group is a mixture over which of its readings are noisy.
+    """
+    groups, n = y.shape
+    noise, share = np.array([0.2, 6.0]), np.array([0.7, 0.3])
+    with pm.Model() as model:
+        mean, spread = pm.Normal("mean", 0, 3), pm.HalfNormal("spread", 2)
+        effect = pm.Normal("effect", mean, spread, shape=(groups, 1))
+        parts = [pm.Normal.dist(effect, each, shape=y.shape) for each in noise]
+        pm.Mixture("y", share, parts, observed=y)
+    steps = 0.04, 0.03
+    means, log_spreads = np.arange(-4, 6, steps[0])[:, None], np.arange(-5, 2.5, steps[1])
+    spreads = np.exp(log_spreads)
+    logs = stats.norm.logpdf(means, 0, 3) + stats.halfnorm.logpdf(spreads, scale=2) + log_spreads
+    for row in y:
+        of_group = []
+        for which in np.ndindex((2,) * n):
+            sd = noise[list(which)]
+            precision = (sd**-2).sum()
+            best = (row / sd**2).sum() / precision
+            height = np.log(share[list(which)]).sum() + stats.norm.logpdf(row, best, sd).sum()
+            height += np.log(2 * np.pi / precision) / 2
+            far = stats.norm.logpdf(best, means, np.sqrt(1 / precision + spreads**2))
+            of_group.append(height + far)
+        logs = logs + logsumexp(of_group, axis=0)
+    log_ml, shares = summed(logs, *steps)
+    limit = 1.01  # between two points of the grid
+    return Adversary(model, log_ml, below("mean", limit, shares[means[:, 0] < limit].sum()))
+
+
+def vague_precisions(y: np.ndarray, a: float = 0.001, width: float = 1000) -> Adversary:
+    """Groups with the priors of many published models: Gamma(.001, .001) precisions, N(0, 1000).
+
+    Most prior draws underflow. Quadrature over the logs of both precisions; the rest is normal.
+    """
+    groups, n = y.shape
+    with pm.Model() as model:
+        between, within = pm.Gamma("between", a, a), pm.Gamma("within", a, a)
+        mean = pm.Normal("mean", 0, width)
+        effect = pm.Normal("effect", mean, 1 / pt.sqrt(between), shape=(groups, 1))
+        pm.Normal("y", effect, 1 / pt.sqrt(within), observed=y)
+    steps = 0.1, 0.05
+    logs_b, logs_w = np.arange(-25, 14, steps[0])[:, None], np.arange(-4, 6, steps[1])
+    b, w = np.exp(logs_b), np.exp(logs_w)
+    logs = sum(
+        stats.gamma.logpdf(each, a, scale=1 / a) + log_of
+        for each, log_of in ((b, logs_b), (w, logs_w))
+    )
+    means = y.mean(axis=1)
+    squares, variance = ((y - means[:, None]) ** 2).sum(), 1 / (n * w) + 1 / b
+    logs = logs + groups * n / 2 * np.log(w / (2 * np.pi)) - w * squares / 2
+    logs += groups / 2 * np.log(2 * np.pi / (n * w)) - groups / 2 * np.log(2 * np.pi * variance)
+    precision = groups / variance + width**-2.0
+    logs += (means.sum() / variance) ** 2 / precision / 2 - (means**2).sum() / variance / 2
+    log_ml, shares = summed(logs - np.log(precision) / 2 - np.log(width), *steps)
+    limit = np.exp(1.375)  # between two points of the grid
+    return Adversary(model, log_ml, below("within", limit, shares[:, w < limit].sum()))
+
+
+def vague_rates(
+    times: np.ndarray, y: np.ndarray, a: float = 0.01, width: float = 1000
+) -> Adversary:
+    """Counts whose rates, a priori, may be 1e-200, times a level of which even less is known.
+
+    Quadrature over the log of the level, given which the counts are negative binomial.
+    """
+    with pm.Model() as model:
+        level, rate = pm.Normal("level", 0, width), pm.Gamma("rate", a, a, shape=len(y))
+        pm.Poisson("y", times * pt.exp(level) * rate, observed=y)
+    step = 0.05
+    grid = np.arange(-1000 - step / 2, 4000, step)
+    logs = stats.norm.logpdf(grid, 0, width)
+    for time, n in zip(times, y, strict=True):
+        log_mean = np.log(time) + grid
+        logs += gammaln(a + n) - gammaln(a) - gammaln(n + 1) + a * np.log(a) + n * log_mean
+        logs -= (a + n) * np.logaddexp(np.log(a), log_mean)
+    log_ml, shares = summed(logs, step)
+    middle = np.searchsorted(np.cumsum(shares), 0.5)
+    return Adversary(model, log_ml, below("level", grid[middle], shares[:middle].sum()))
+
+
 def two_tones(t: np.ndarray, y: np.ndarray) -> Adversary:
     """Two tones and noise, of which the model has one: the frequency may be that of either.
 
@@ -1083,6 +1211,28 @@ def sines(n: int) -> np.ndarray:
     return np.sin(2 * rng.normal(size=n)) + 0.2 * rng.normal(size=n)
 
 
+def hinged(n: int) -> np.ndarray:
+    rng = np.random.default_rng(24)
+    return np.maximum(rng.normal(2, 1, n), 0) + 0.3 * rng.normal(size=n)
+
+
+def tone(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(25)
+    t = np.sort(rng.uniform(0, 10, n))
+    return t, np.sin(4 * t) + 0.5 * rng.normal(size=n)
+
+
+def readings(n: int) -> np.ndarray:
+    rng = np.random.default_rng(26)
+    noise = np.where(rng.random((n, 3)) < 0.3, 6.0, 0.2)
+    return rng.normal(1, 1, (n, 1)) + noise * rng.normal(size=(n, 3))
+
+
+def grouped(n: int) -> np.ndarray:
+    rng = np.random.default_rng(27)
+    return 3 + 0.7 * rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(n, 4))
+
+
 AGREED = 5 + 1e-3 * np.array([0.3, -1, 0.5, 1.2])
 TORN = np.concatenate([
     -8 + np.array([[-0.5, 0.0, 0.6], [-0.8, 0.1, 0.5], [-0.4, 0.2, 0.3], [-0.9, 0.0, 0.7]]).T,
@@ -1170,6 +1320,23 @@ ADVERSARIES |= {
     ),
     "effects with heavy noise": lambda: heavy_noise(
         np.array([0.3, -0.5, 1.1, 0.2, -1.3, 0.8, 3.8, -3.9, 4.1, -0.1]), 0.25
+    ),
+}
+ADVERSARIES |= {
+    "hinged effects, J = 4": lambda: hinge(np.array([0.75, 2.4, 4.1, 6.0]), 0.3),
+    "hinged effects, J = 40": lambda: hinge(hinged(40), 0.3),
+    **{f"one tone, n = {n}": partial(lambda n: one_tone(*tone(n)), n) for n in (25, 60)},
+    **{
+        f"contaminated readings, J = {n}": partial(lambda n: contaminated(readings(n)), n)
+        for n in (12, 40)
+    },
+    **{
+        f"vague precisions, J = {n}": partial(lambda n: vague_precisions(grouped(n)), n)
+        for n in (6, 24)
+    },
+    "vague rates, J = 3": lambda: vague_rates(np.array([3.0, 3, 2]), np.array([0, 1, 2])),
+    "vague rates, J = 10": lambda: vague_rates(
+        np.linspace(1, 4, 10), np.array([0, 0, 3, 0, 1, 0, 0, 12, 0, 2])
     ),
 }
 SOUGHT = {

@@ -52,10 +52,11 @@ GROUPS = {
     "parts that few runs find": ("spike in slab", "shell", "narrow mode"),
     "several modes": (
         "three normals", "odd data", "two changes", "two modes", "torn location", "lost signs",
-        "two tones", "waves",
+        "two tones", "waves", "one tone", "contaminated",
     ),
     "funnels and hierarchies": (
         "horseshoe", "funnel", "groups alike", "correlated slopes", "neck", "eight schools",
+        "hinged", "vague",
     ),
     "thin curved ridges": ("product of two", "parabola", "thin ridge", "thinner ridge"),
     "random walks": ("stochastic volatility", "local linear trend"),

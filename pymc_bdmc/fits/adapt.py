@@ -152,7 +152,7 @@ def second_moment(g: ndarray, candidate: ndarray) -> float:
 
     Draws have log weights g for the mixture that they come from, and others for the candidate.
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         found = logsumexp(g - logsumexp(g) + candidate)
     return float(found) if np.isfinite(found) else np.inf
 

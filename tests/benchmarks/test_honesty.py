@@ -39,6 +39,11 @@ SMALL = {
     "errors_in_variables": [[0.5], [1.0]],
     "two_way_layout": [[[2.5, 1.0], [0.0, 2.5]], 1.0, 2.0],
     "heavy_noise": [[0.3, -1.0], 0.5],
+    "hinge": [[1.0, 0.2], 0.5],
+    "one_tone": [[0.5, 1.0], [0.3, -0.2]],
+    "contaminated": [[[0.5, -0.3], [1.0, 5.0]]],
+    "vague_precisions": [[[0.5, 1.0], [-1.0, 0.3]], 2.0, 1.0],
+    "vague_rates": [[3.0, 2.0], [0, 2], 1.0, 1.0],
     "two_tones": [[0.0, 1.0, 3.0], [1.0, -1.0, 0.5]],
     "shell": [1, 0.3, 3.0],
     "neck": ["Gumbel", [0.3, -1.0]],
@@ -99,6 +104,8 @@ def test_answers_by_draws_from_the_prior(script, name):
         ("observed CAR, n = 6", -5.676),
         ("thin ridge, width 10", -6.4716),
         ("heavy tails, n = 10", -2.42),
+        ("hinged effects, J = 4", -10.082),
+        ("vague rates, J = 3", -14.2635),
     ],
 )
 def test_answers_that_are_known_elsewhere(script, name, log_ml):

@@ -190,7 +190,7 @@ def rhat_of_runs(read: Reading) -> tuple[str, float]:
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
         size = abs(values).max(("chain", "particle")).values
         # A relative standard deviation of 1e-9 is rounding of a constant, which says nothing.
-        moves = (spread + between).values > (1e-9 * size) ** 2
+        moves = np.sqrt((spread + between).values) > 1e-9 * size
         with np.errstate(divide="ignore", invalid="ignore"):
             rhat = np.where(moves, np.sqrt(1 + between.values / spread.values), np.nan)
         if not np.isnan(rhat).all() and not np.nanmax(rhat) <= highest:
