@@ -122,13 +122,13 @@ class Marginal(Density):
 
 def fit_nested(
     density: Density, prior: ndarray, ells: ndarray, structure: Structure, rng: Generator,
-    is_moved: bool = False,
+    steps: ndarray | None = None,
 ) -> tuple[NestedReference, Modes]:  # fmt: skip
     """Fit a nested reference to first data, with ℓ of the prior draws; return it and its search.
 
     The likeliest draw shows which latent variables depend on each other, and Newton's method starts
     there. If a logit, say, is flat there, no mode is found from it. Then x is moved to the mode of
-    its prior.
+    its prior, which gives the steps of differences too: a vague one spreads draws over decades.
     """
     latent, others = np.flatnonzero(structure.latent), np.flatnonzero(~structure.latent)
     units = structure.units[others]
@@ -139,7 +139,7 @@ def fit_nested(
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         raise NoFit("log p has no finite gradient at the likeliest prior draws")
-    spread = spread_of(likely[usable]).scale[latent]
+    spread = spread_of(prior).scale[latent] if (is_first := steps is None) else 1e4 * steps
     steps = 1e-4 * spread
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     pattern = first + second
@@ -166,10 +166,10 @@ def fit_nested(
             ends = found.sparsity.rows, found.sparsity.columns
             found = found._replace(separable=separable_of(*separated, *ends, groups))
     first = found.given(likely[usable[:1]][:, others], density)
-    if not (first.is_mode[0] or is_moved):
-        moved = _prior_mode(density, latent, likely[usable[0]], steps)
+    if is_first and not first.is_mode[0]:
+        moved, units = _prior_mode(density, latent, likely[usable[0]], steps)
         prior, ells = np.vstack([moved, prior]), np.append(np.inf, ells)
-        return fit_nested(density, prior, ells, structure, rng, is_moved=True)
+        return fit_nested(density, prior, ells, structure, rng, 1e-4 * units)
     found = _started(found, first) if first.is_mode[0] else found._replace(starts=first.modes)
     phis = found.to_units(likely[: 8 * SEARCHES, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
@@ -196,8 +196,10 @@ def fit_nested(
     return found, modes
 
 
-def _prior_mode(density: Density, latent: ndarray, theta: ndarray, steps: ndarray) -> ndarray:
-    """Return θ with x at the mode of its prior given ψ, by L-BFGS; x need not be independent."""
+def _prior_mode(
+    density: Density, latent: ndarray, theta: ndarray, steps: ndarray
+) -> tuple[ndarray, ndarray]:
+    """Return θ with x at the mode of its prior given ψ, by L-BFGS, and the widths of this prior."""
     place = theta.copy()
 
     def log_prior(x: ndarray) -> tuple[float, ndarray]:
@@ -207,10 +209,10 @@ def _prior_mode(density: Density, latent: ndarray, theta: ndarray, steps: ndarra
 
     start = theta[latent]
     curvature = np.abs(log_prior(start + steps)[1] - log_prior(start)[1]) / steps
-    units = np.maximum(curvature, 1e-8 / steps**2) ** -0.5  # no wider than likely draws
+    units = np.fmax(curvature, 1e-8 / steps**2) ** -0.5  # no wider than all draws
     end = ascend_by_gradients(log_prior, start, diags_array(units))
     place[latent] = start if end is None else end
-    return place
+    return place, units
 
 
 def _split(

@@ -3,10 +3,11 @@
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import gammaln, logsumexp, softmax
-from scipy.stats import halfnorm, norm, t
+from scipy.special import comb, gammaln, log_expit, logsumexp, softmax
+from scipy.stats import gamma, halfnorm, norm, t
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.density.support import DRAWS, suspicious_variables
 from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.fits import fit as fitting
@@ -269,3 +270,39 @@ def test_readings_of_which_some_are_noisy_have_two_modes_an_effect(monkeypatch):
         assert abs(weights.mean() - 1) < SIGMAS * error < 0.6
     monkeypatch.setattr(nested, "_split", lambda *_: None)
     assert engine.fit(FitTask(engine.density.data, np.random.SeedSequence(0))).tuning is None
+
+
+def vague_logits(y):
+    """Successes of 20 trials in groups, with precisions and means of many published models."""
+    with pm.Model() as model:
+        precision, mean = pm.Gamma("precision", 0.001, 0.001), pm.Normal("mean", 0, 1000)
+        effect = pm.Normal("effect", 0, 1 / pm.math.sqrt(precision), shape=len(y))
+        pm.Binomial("y", 20, logit_p=mean + effect, observed=y)
+    z, means, logs = np.linspace(-8, 8, 401), np.linspace(-4, 4, 150), np.linspace(-6, 12, 150)
+    logits = means[:, None, None] + np.exp(-logs / 2)[:, None] * z
+    of_0, of_1 = log_expit(-logits), log_expit(logits)
+    each = [n * of_1 + (20 - n) * of_0 + np.log(comb(20, n)) - z**2 / 2 for n in y]
+    groups = sum(logsumexp(one, axis=2) + np.log(16 / 400 / np.sqrt(2 * np.pi)) for one in each)
+    log_f = groups + norm.logpdf(means, 0, 1000)[:, None]
+    log_f += gamma.logpdf(np.exp(logs), 0.001, scale=1000) + logs
+    return model, logsumexp(log_f) + np.log(8 * 18 / 149**2)
+
+
+def test_vague_priors_are_no_start_for_newtons_method(monkeypatch):
+    """All prior draws are where a logit is flat; α = 6e-5. Twin: nobody moves to the prior's mode.
+
+    Nor are draws whose squares overflow a sign that prior and density disagree.
+    """
+    model, log_ml = vague_logits(np.array([4, 9, 12, 7, 15, 10]))
+    density = TemperedDensity(model)
+    engine = CompiledEngine(density)
+    task = FitTask(density.data, np.random.SeedSequence(1))
+    weights = np.exp(engine.fit(task).tuning.prior_log_likelihood - log_ml)
+    assert abs(weights.mean() - 1) < SIGMAS * weights.std() / np.sqrt(len(weights)) < 0.5
+    draws = density.prior.draw_many(DRAWS, np.random.default_rng(0))
+    args = density, draws, np.random.default_rng(0), density.jitted
+    assert suspicious_variables(*args) == []
+    monkeypatch.setattr(
+        nested, "_prior_mode", lambda density, latent, theta, steps: (theta, 1e4 * steps)
+    )
+    assert engine.fit(task).tuning is None
