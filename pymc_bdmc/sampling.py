@@ -187,19 +187,39 @@ def sample_bdmc(
     >>> dt["forward"]["log_weight"].sizes
     Frozen({'dataset': 20, 'chain': 4})
     """
-    given = dict(locals())  # all arguments, by name
-    del given["quiet"], given["unknown"]
     refuse_unknown(unknown, signature(sample_bdmc).parameters)
     refuse_instances(step)
     check_flags(quiet=quiet)
     if posterior is not None:
-        given["posterior"] = as_idata("posterior", posterior, model)
-    given["model"] = checked_model(model, may_be_null=True)
-    if not given["model"].free_RVs:
-        return null_result(given["model"])
-    given |= {"schedule": lower(schedule), "step": lower(step), "backend": lower(backend)}
-    given |= {"path": make_path(lower(path)), "simulate": make_simulation(lower(simulate))}
-    options = Options(**given | {"progressbar": False if quiet else progressbar})
+        posterior = as_idata("posterior", posterior, model)
+    model = checked_model(model, may_be_null=True)
+    path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
+    if not model.free_RVs:
+        return null_result(model)
+    options = Options(
+        model=model,
+        chains=chains,
+        particles=particles,
+        temperatures=temperatures,
+        path=make_path(path),
+        schedule=schedule,
+        step=step,
+        simulate=make_simulation(simulate),
+        real_data=real_data,
+        posterior=posterior,
+        target_error=target_error,
+        target_gap=target_gap,
+        max_temperatures=max_temperatures,
+        max_time=max_time,
+        random_seed=random_seed,
+        cores=cores,
+        executor=executor,
+        progressbar=False if quiet else progressbar,
+        backend=backend,
+        compile_kwargs=compile_kwargs,
+        store=store,
+        callback=callback,
+    )
     with silenced(quiet), open_model(options.checked()) as session:
         dt = finish(session, prepare(session))
         return session.finish(_with_real_data(session, dt) or dt)

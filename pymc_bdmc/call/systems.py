@@ -100,11 +100,21 @@ def anneal(
     >>> bool(abs(value - system.log_z) < 4 * error)
     True
     """
-    given = dict(locals())  # all arguments, by name
-    del given["system"]
     blocks = system if isinstance(system, BlockSystem) else SideBySide(system)
-    schedules = make_schedules(temperatures, schedule, *blocks.defaults)
-    options = CallOptions(**given).resolved(schedules, has_gap=True)
+    options = CallOptions(
+        chains=chains,
+        temperatures=temperatures,
+        schedule=schedule,
+        target_gap=target_gap,
+        max_temperatures=max_temperatures,
+        max_time=max_time,
+        random_seed=random_seed,
+        cores=cores,
+        executor=executor,
+        progressbar=progressbar,
+        store=store,
+        callback=callback,
+    ).resolved(make_schedules(temperatures, schedule, *blocks.defaults), has_gap=True)
     # The log weights, prior draws and acceptance of both directions take 100 bytes a chain.
     check_memory(lambda chains: 100 * chains, chains=chains)
     up = Side("forward", 0, {}, None, chains, block_size=blocks.block_size)
