@@ -306,3 +306,27 @@ def test_vague_priors_are_no_start_for_newtons_method(monkeypatch):
         nested, "_prior_mode", lambda density, latent, theta, steps: (theta, 1e4 * steps)
     )
     assert engine.fit(task).tuning is None
+
+
+def test_rates_over_decades_are_weighed(monkeypatch):
+    """A climb crosses hundreds of units of log rates, whose level is not known either; α = 6e-5.
+
+    Answer by quadrature over the level. Twin: with few steps no climb ends at a mode.
+    """
+    times, y, a = np.array([3.0, 3, 2]), np.array([0, 1, 2]), 0.01
+    with pm.Model() as model:
+        level, rate = pm.Normal("level", 0, 1000), pm.Gamma("rate", a, a, shape=3)
+        pm.Poisson("y", times * pm.math.exp(level) * rate, observed=y)
+    grid = np.linspace(-1000, 4000, 100_000)
+    log_means = np.log(times) + grid[:, None]
+    each = gammaln(a + y) - gammaln(a) - gammaln(y + 1) + a * np.log(a) + y * log_means
+    each -= (a + y) * np.logaddexp(np.log(a), log_means)
+    log_f = norm.logpdf(grid, 0, 1000) + each.sum(axis=1)
+    log_ml = logsumexp(log_f) + np.log(grid[1] - grid[0])
+    engine = CompiledEngine(TemperedDensity(model))
+    tasks = [FitTask(engine.density.data, np.random.SeedSequence(seed)) for seed in range(3)]
+    for task in tasks:
+        weights = np.exp(engine.fit(task).tuning.prior_log_likelihood - log_ml)
+        assert abs(weights.mean() - 1) < SIGMAS * weights.std() / np.sqrt(len(weights)) < 0.5
+    monkeypatch.setattr("pymc_bdmc.reference.nested.MOST_STEPS", 3)
+    assert None in [engine.fit(task).tuning for task in tasks]
