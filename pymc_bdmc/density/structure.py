@@ -167,9 +167,8 @@ def scale_of(rv: Variable) -> Variable | None:
         return scale_of(inputs[1]) if inputs[1].owner else None
     if isinstance(op, AutoRegressiveRV):
         return inputs[1]
-    if isinstance(op, EulerMaruyamaRV):  # the diffusion at any state
-        _, *parameters, _ = inputs[1:]
-        return as_tensor(op.sde_fn(rv.type(), *(each[..., None] for each in parameters))[1])
+    if isinstance(op, EulerMaruyamaRV):
+        return _diffusion(rv)[1]
     if isinstance(op, ICARRV):
         return op.dist_params(rv.owner)[1]
     # Location-scale families whose last or only parameter is the scale. Others are drawn from.
@@ -182,6 +181,13 @@ def scale_of(rv: Variable) -> Variable | None:
         return None
     # The last parameter of a zero-sum variable is its shape.
     return op.dist_params(rv.owner)[0 if family == "zerosumnormal" else -1]
+
+
+def _diffusion(rv: Variable) -> tuple[Variable, Variable]:
+    """Return a state of a stochastic differential equation, and the diffusion there."""
+    state, parameters = rv.type(), rv.owner.inputs[2:-1]
+    _, found = rv.owner.op.sde_fn(state, *(each[..., None] for each in parameters))
+    return state, as_tensor(found)
 
 
 def latent_variables(model: pm.Model, of_any_family: bool = False) -> tuple[str, ...]:
@@ -228,8 +234,9 @@ def _multiplied(model: pm.Model, latent: set[Variable]) -> set[Variable]:
     blockers = set(model.free_RVs)
     for variable in ancestors([part for rv in model.basic_RVs for part in rv.owner.inputs]):
         op, inputs = (variable.owner.op, variable.owner.inputs) if variable.owner else (None, [])
-        if isinstance(op, AutoRegressiveRV):  # its coefficients multiply its own elements
-            factors = [{variable}, latent.intersection(ancestors(inputs[:1], blockers=blockers))]
+        if isinstance(op, AutoRegressiveRV | EulerMaruyamaRV):  # these multiply its own elements
+            of_drift = inputs[:1] if isinstance(op, AutoRegressiveRV) else inputs[2:-1]
+            factors = [{variable}, latent.intersection(ancestors(of_drift, blockers=blockers))]
         elif _is_product(op):
             factors = [latent.intersection(ancestors([each], blockers=blockers)) for each in inputs]
         else:
@@ -281,6 +288,9 @@ def _is_normal(rv: Variable) -> bool:
         return _is_normal(inputs[0]) and _is_normal(inputs[1])
     if isinstance(op, AutoRegressiveRV):
         return _is_normal(inputs[2])
+    if isinstance(op, EulerMaruyamaRV):  # if its drift is linear, which a fit shows
+        state, diffusion = _diffusion(rv)
+        return _is_normal(inputs[0]) and state not in ancestors([diffusion])
     return isinstance(
         op, CARRV | ICARRV | NormalRV | MvNormalRV | ZeroSumNormalRV | KroneckerNormalRV
     )

@@ -158,13 +158,7 @@ def fit_nested(
     if (groups := int(found.sparsity.groups.max()) + 1) > MOST_COLUMNS:
         raise NoFit("too many of the latent variables depend on each other")
     if groups > 8:  # with fewer, a combination saves little
-        entries = found.precisions(likely[usable], gradients[usable], density)
-        of_entry = found.sparsity.groups[found.sparsity.columns]
-        found = found._replace(combination=combination_of(entries, of_entry))
-        separated = not found.combination and density.separate(latent, likely[usable[:2]], steps)
-        if separated:
-            ends = found.sparsity.rows, found.sparsity.columns
-            found = found._replace(separable=separable_of(*separated, *ends, groups))
+        found = _with_few_differences(found, density, likely[usable], gradients[usable], groups)
     first = found.given(likely[usable[:1]][:, others], density)
     if is_first and not first.is_mode[0]:
         moved, units = _prior_mode(density, latent, likely[usable[0]], steps)
@@ -194,6 +188,19 @@ def fit_nested(
     if np.isfinite(found.accuracy) and of_latent.any() and not found.blocks:
         found = found._replace(blocks=split())
     return found, modes
+
+
+def _with_few_differences(
+    found: NestedReference, density: Density, likely: ndarray, gradients: ndarray, groups: int
+) -> NestedReference:
+    """Return the reference with a quicker way to its precisions, if likely rows show one."""
+    rows, columns = found.sparsity.rows, found.sparsity.columns
+    entries = found.precisions(likely, gradients, density)
+    if combination := combination_of(entries, found.sparsity.groups[columns]):
+        return found._replace(combination=combination)
+    if separated := density.separate(found.latent, likely[:2], found.steps):
+        return found._replace(separable=separable_of(*separated, rows, columns, groups))
+    return found
 
 
 def _prior_mode(

@@ -6,9 +6,12 @@ import numpy as np
 import pymc as pm
 import pytest
 from pytensor.tensor import einsum
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.density.structure import hard_variables, latent_variables, sum_out
+from tests.models import SIGMAS
 
 START, N = pm.Normal.dist(), pm.Normal.dist
 
@@ -127,6 +130,42 @@ def test_smaller_factors_are_not_latent(mean_of_y, names):
         mean = mean_of_y()
         pm.Normal("y", mean, 1, observed=np.zeros(mean.shape.eval()))
     assert latent_variables(model) == names
+
+
+@pytest.mark.parametrize(
+    ("sde", "names"),
+    [(lambda x, rate: (-rate * x, 0.5), ("x",)), (lambda x, rate: (rate, 0.5 * x), ("rate",))],
+)
+def test_states_of_a_diffusion_are_latent(sde, names):
+    """If its scale does not depend on them; what multiplies them is not."""
+    with pm.Model() as model:
+        x = diffusing(sde, pm.Normal("rate"))
+        pm.Normal("y", x, 1, observed=np.zeros(9))
+    assert latent_variables(model) == names
+
+
+def test_states_of_a_linear_diffusion_are_weighed():
+    """Exactly normal given the rate; α = 6e-5. Answer by quadrature over it.
+
+    Twin: the likelihood of the best rate.
+    """
+    y = np.array([0.9, 1.3, 0.4, 0.2, -0.3, 0.1, 0.2, -0.6, 0.0])
+    with pm.Model() as model:
+        x = diffusing(lambda x, rate: (-rate * x, 0.5), pm.Normal("rate"))
+        pm.Normal("y", x, 0.3, observed=y)
+    rates = np.linspace(-6, 6, 2001)
+    logs, mean, variance = np.zeros(2001), np.zeros(2001), np.ones(2001)
+    for k, each in enumerate(y):  # Kalman's filter
+        if k > 0:
+            mean, variance = (1 - rates) * mean, (1 - rates) ** 2 * variance + 0.5**2
+        logs += norm.logpdf(each, mean, np.sqrt(variance + 0.3**2))
+        gain = variance / (variance + 0.3**2)
+        mean, variance = mean + gain * (each - mean), (1 - gain) * variance
+    best, logs = logs.max(), logs + norm.logpdf(rates)
+    log_ml = logsumexp(logs) + np.log(rates[1] - rates[0])
+    found = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, random_seed=1, progressbar=False))
+    assert abs(found.value - log_ml) < SIGMAS * found.error < 0.1
+    assert abs(found.value - best) > SIGMAS * found.error
 
 
 @pytest.mark.parametrize(
