@@ -184,17 +184,23 @@ class Fitting:
             None, str(why), np.inf, evaluations, misses=why.misses, log_weights=why.log_weights
         )
 
-    def _refitted(self, known: DrawTuning) -> Fit:
+    def _refitted(self, known: DrawTuning, is_first: bool = True) -> Fit:
         reference: AnyReference
         core = known.reference.core
         if core.knows_tails:
-            nested, modes = self._nested_again(core, known.is_conclusive)
+            nested, modes = self._nested_again(core, known.is_conclusive and is_first)
             reference = _with_core(known.reference, nested)
         else:
             reference, modes = self._searched(core.degrees_of_freedom)
         drawn = self._evened(self._improved(reference))
         if not drawn.variance < np.inf:
             raise NoFit("log p is −∞ at all draws from a fit")
+        if is_first and drawn.variance > limits.MOST_VARIANCE:
+            # Then a draw far from the modes has most of the weight: the search starts there.
+            found = drawn.thetas[[np.argmax(drawn.g)]]
+            self._prior = np.concatenate([found, self._prior])
+            self._log_prior, self._ells = self._density.terms(self._prior).T
+            return self._refitted(known, is_first=False)
         return self._fit(drawn, modes.reason)
 
     def _misses_tails(self, fit: Fit) -> bool:
