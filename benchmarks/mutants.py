@@ -102,8 +102,8 @@ FAULTS = [
     ),
     Fault(
         "θ* and y* come from two draws", "simulations.py",
-        "pairs.append((point, data))",
-        "pairs.append((sampler.draw_supported(*fixed.values())[0], data))",
+        "            return point, data\n    raise",
+        "            return sampler.draw_supported(*fixed.values())[0], data\n    raise",
         "density/test_simulation.py density/test_joint.py",
     ),
     # fits and importance sampling

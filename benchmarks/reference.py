@@ -107,6 +107,21 @@ TEXTS = {
         "m, aᵢ, bⱼ ~ N(0, 1000²), s ~ HalfNormal(0.01)", "yᵢⱼ ~ N(m + aᵢ + bⱼ, s²)"
     ),
     "effects with heavy noise": ("s ~ HalfNormal(1), xᵢ ~ N(0, s²)", "yᵢ ~ t₂(xᵢ, 0.25)"),
+    "hinged effects": (
+        "s ~ HalfNormal(5), xᵢ ~ N(2, s²)", "yᵢ ~ N(max(xᵢ, 0), 0.3²)"
+    ),
+    "one tone": (
+        "f ~ Gamma(2, 2), a, b ~ N(0, 1)", "yᵢ ~ N(a sin f tᵢ + b cos f tᵢ, 0.5²)"
+    ),
+    "contaminated readings": (
+        "m ~ N(0, 3²), s ~ HalfNormal(2), xⱼ ~ N(m, s²)", "yⱼₖ ~ 0.7 N(xⱼ, 0.2²) + 0.3 N(xⱼ, 6²)"
+    ),
+    "vague precisions": (
+        "b, w ~ Gamma(0.001, 0.001), m ~ N(0, 1000²), xⱼ ~ N(m, 1/b)", "yⱼₖ ~ N(xⱼ, 1/w)"
+    ),
+    "vague rates": (
+        "m ~ N(0, 1000²), xᵢ ~ Gamma(0.01, 0.01)", "yᵢ ~ Poisson(tᵢ xᵢ exp(m))"
+    ),
     "two tones": (
         "f ~ Uniform(0.1, 3), a, b ~ N(0, 1)", "yᵢ ~ N(a cos f tᵢ + b sin f tᵢ, 1)"
     ),
