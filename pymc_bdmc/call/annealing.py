@@ -381,8 +381,9 @@ def choose(seen: Findings) -> Choice:
         f"the squared thermodynamic length is {before:.3g} nats from the prior and "
         f"{after:.3g} from a fit"
     )
+    not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
     if after > limits.SCOUTED * before and seen.rhat <= MAX_RHAT and not seen.peaks:
-        return Choice("prior", f"{lengths}: not {'far ' if after < before else ''}shorter")
+        return Choice("prior", not_far)
     if not seen.fitted_scouts.size:
         return Choice(needs="scouts")
     if missed := missed_by_fit(seen):
@@ -400,6 +401,8 @@ def choose(seen: Findings) -> Choice:
         return Choice("fitted", reason)
     if is_higher:
         return Choice("fitted", _say_higher("fitted", fitted, "prior", prior))
+    if after > limits.WORTHWHILE * before:
+        return Choice("prior", not_far)
     return Choice("fitted", f"{lengths}: far shorter")
 
 

@@ -47,8 +47,10 @@ weight of 4 to 25, that of more draws can be 20 times as large, and 100 moves ma
 
 # Where a path starts, and how long it is
 SCOUTED = 0.5
-"""Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts, and the fitted path is
-taken if they do not decide. Chosen."""
+"""Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
+WORTHWHILE = 0.25
+"""Ratio of these up to which the fitted path is taken if scouts do not decide. Derived: it has 30
+temperatures in place of 100, so above 0.3 it would save at the price of accuracy."""
 REMEDY = 25.0
 """Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
 heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125

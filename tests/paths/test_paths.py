@@ -427,7 +427,7 @@ CHOICES = {
     "the prior is higher": (HIGH, LOW, {}, "prior", "miss part"),
     "several modes": (LOW, LOW, {"rhat": 8.0}, "prior", "R̂ is 8"),
     "little shorter": (LOW, LOW, {"lengths": (100.0, 90.0)}, "prior", "not far"),
-    "a third as long": (LOW, LOW, {"lengths": (90.0, 30.0)}, "fitted", "far shorter"),
+    "a third as long": (LOW, LOW, {"lengths": (90.0, 30.0)}, "prior", "not far"),
     "a third, and higher": (LOW, HIGH, {"lengths": (90.0, 30.0)}, "fitted", "miss part"),
     "longer": (LOW, LOW, {"lengths": (90.0, 100.0)}, "prior", "not shorter"),
     "a place that the fit misses": (LOW, LOW, {"surplus": 9.0}, "prior", "misses"),
