@@ -311,10 +311,12 @@ def may_vanish(rv: Variable, parents: list[Variable], model: pm.Model) -> bool:
             spreads = _spreads(rv, parents, model)
         except Exception:  # drawing may raise any error
             return known.setdefault(rv.name, True)
-        # A spread may vanish if it is below 0.15 times its lower quartile in 1 % of the draws.
-        # Chosen: half-normal, half-Cauchy, exponential, and uniform scales are in 4 %, those of
-        # inverse gamma variances in under 0.1 %. Draws that explode do not move the quartile.
-        narrow = ~(spreads >= 0.15 * np.quantile(spreads, 0.25, axis=0))  # NaN counts
+        # A spread may vanish if in 1 % of the draws it is below a tenth of its median, and below a
+        # fifth of its lower quartile, which draws that explode do not move. Chosen: half-normal,
+        # half-Cauchy, exponential, and uniform scales are in 5 % or more, and those of inverse
+        # gamma variances or of gamma variables with an exponential shape in under 0.1 %.
+        quartile, median = np.quantile(spreads, [0.25, 0.5], axis=0, method="lower")
+        narrow = ~(spreads >= np.minimum(0.1 * median, 0.2 * quartile))  # NaN counts
         known[rv.name] = bool((narrow.mean(axis=0) >= 0.01).any())
     return known[rv.name]
 
@@ -326,7 +328,7 @@ def _spreads(rv: Variable, parents: list[Variable], model: pm.Model) -> np.ndarr
     A component of a mixture whose spread vanishes shows in these too. The steps between neighbours
     count as further elements, since those of a process may vanish alone.
     """
-    n, children = 256, 8  # 4 % of spreads are narrow: 3 or more of 256, but for a chance of 3e-3
+    n, children = 256, 8  # 5 % of spreads are narrow: 3 or more of 256, but for a chance of 3e-4
     given = pm.draw(parents, n, random_seed=0, mode=INTERPRETED)
     inputs, (_, *free) = forward_graph(model, False, [each.name for each in parents])
     draw, rngs = compiled_draws(inputs, [free[model.free_RVs.index(rv)]])
