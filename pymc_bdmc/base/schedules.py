@@ -287,7 +287,8 @@ def make_schedule(
                 f"temperatures: the Schedule has {schedule.n_temperatures} already; leave them out."
             )
         return schedule
-    check_choice("schedule", schedule, {**SCHEDULES, default_name: None})
+    names = dict.fromkeys([*SCHEDULES, default_name])
+    check_choice("schedule", schedule, names, "values, as temperatures=[0, …, 1]")
     if not are_values:
         return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:
