@@ -838,6 +838,19 @@ def hinge(y: np.ndarray, noise: float) -> Adversary:
     return Adversary(model, log_ml, below("spread", spread[middle], shares[:middle].sum()))
 
 
+def of_amplitudes(t: np.ndarray, y: np.ndarray, noise: float, grid: np.ndarray) -> np.ndarray:
+    """Log density of a tone with noise by frequency, given which the two amplitudes are N(0, 1)."""
+    logs = []
+    for part in np.array_split(grid, 200):
+        cosine, sine = np.cos(np.outer(part, t)) / noise, np.sin(np.outer(part, t)) / noise
+        aa, bb = 1 + (cosine**2).sum(axis=1), 1 + (sine**2).sum(axis=1)
+        ab, ya, yb = (cosine * sine).sum(axis=1), cosine @ y / noise, sine @ y / noise
+        determinant = aa * bb - ab**2
+        square = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / determinant
+        logs.append((square - np.log(determinant)) / 2)
+    return np.concatenate(logs) + stats.norm.logpdf(y, 0, noise).sum()
+
+
 def one_tone(t: np.ndarray, y: np.ndarray) -> Adversary:
     """A tone in noise, whose frequency has a prior without an end, and many low modes.
 
@@ -849,11 +862,8 @@ def one_tone(t: np.ndarray, y: np.ndarray) -> Adversary:
         pm.Normal("y", a * pt.sin(frequency * t) + b * pt.cos(frequency * t), 0.5, observed=y)
     step = 5e-4
     grid = np.arange(step / 2, 20, step)
-    waves = np.stack([np.sin(np.outer(grid, t)), np.cos(np.outer(grid, t))], axis=2) / 0.5
-    precision, z = np.eye(2) + waves.swapaxes(1, 2) @ waves, (y / 0.5) @ waves
-    square = np.einsum("gi,gi->g", z, np.linalg.solve(precision, z[:, :, None])[:, :, 0])
-    logs = (square - np.linalg.slogdet(precision)[1]) / 2 + stats.gamma.logpdf(grid, 2, scale=0.5)
-    log_ml, shares = summed(logs + stats.norm.logpdf(y, 0, 0.5).sum(), step)
+    logs = of_amplitudes(t, y, 0.5, grid) + stats.gamma.logpdf(grid, 2, scale=0.5)
+    log_ml, shares = summed(logs, step)
     middle = np.searchsorted(np.cumsum(shares), 0.5)
     return Adversary(model, log_ml, below("frequency", grid[middle], shares[:middle].sum()))
 
@@ -951,16 +961,8 @@ def two_tones(t: np.ndarray, y: np.ndarray) -> Adversary:
         a, b = pm.Normal("a"), pm.Normal("b")
         pm.Normal("y", a * pt.cos(frequency * t) + b * pt.sin(frequency * t), 1, observed=y)
     step = 2e-5
-    grid, logs = np.arange(0.1 + step / 2, 3, step), []
-    for part in np.array_split(grid, 200):
-        cosine, sine = np.cos(np.outer(part, t)), np.sin(np.outer(part, t))
-        aa, bb = 1 + (cosine**2).sum(axis=1), 1 + (sine**2).sum(axis=1)
-        ab, ya, yb = (cosine * sine).sum(axis=1), cosine @ y, sine @ y
-        determinant = aa * bb - ab**2
-        square = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / determinant
-        logs.append((square - np.log(determinant)) / 2)
-    constant = stats.norm.logpdf(y).sum() - np.log(2.9)
-    log_ml, shares = summed(np.concatenate(logs) + constant, step)
+    grid = np.arange(0.1 + step / 2, 3, step)
+    log_ml, shares = summed(of_amplitudes(t, y, 1.0, grid) - np.log(2.9), step)
     limit = 1.5  # between the tones
     return Adversary(model, log_ml, below("frequency", limit, shares[grid < limit].sum()))
 
