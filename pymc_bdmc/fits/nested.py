@@ -139,7 +139,8 @@ def fit_nested(
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         raise NoFit("log p has no finite gradient at the likeliest prior draws")
-    spread = spread_of(prior).scale[latent] if (is_first := steps is None) else 1e4 * steps
+    is_first = steps is None
+    spread = spread_of(prior).scale[latent] if steps is None else 1e4 * steps
     steps = 1e-4 * spread
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     pattern = first + second
